@@ -1,0 +1,118 @@
+/* The durable log of one node: segments of checksummed records and the term/vote record.
+ *
+ * Threads: writes (log_write, log_mark) come from one thread at a time, the log thread. log_read,
+ * log_first, log_drop_prefix and log_prepare_spare may run on other threads at the same time.
+ *
+ * A write that returned an error is final (rule 10): every later write returns that error again,
+ * nothing more is acknowledged, reads go on. LKV_ENOSPACE before anything was written is the one
+ * exception: it changes nothing and may be tried again.
+ */
+#ifndef LOG_LOG_H
+#define LOG_LOG_H
+
+#include "base/disk.h"
+#include "base/entry.h"
+#include "base/trace.h"
+
+struct log;
+
+struct log_options {
+    uint64_t cluster_id; /* in every checksum: a record of another cluster never reads as ours */
+    uint64_t group_id;
+    uint64_t segment_bytes; /* of a new segment file; a larger record gets a segment of its own */
+    uint32_t record_bytes_max; /* payload limit; larger is LKV_ETOOLARGE */
+    const struct trace *trace; /* borrowed, may be NULL */
+};
+
+/* From index `first` on (up to the next run) entries have this term. */
+struct log_run {
+    uint64_t first;
+    uint64_t term;
+};
+
+struct log_vote {
+    uint64_t term;
+    uint64_t voted_for; /* member id, 0 = nobody */
+};
+
+/* What the disk says at open. All that it reports is durable when log_open returns (rule 9). */
+struct log_state {
+    struct log_vote vote; /* term >= the term of the last entry and of the mark */
+    uint64_t first;       /* first index kept; last + 1 when the log is empty */
+    uint64_t last;        /* 0 when nothing was ever stored (or image_index if that is later) */
+    uint64_t last_term;
+    struct log_run *runs; /* terms of [first, last], ascending; owned by the log, until close */
+    size_t run_count;
+    uint64_t cut_records; /* torn records cut off at open */
+    bool blank;           /* no segment and no vote existed: just created */
+};
+
+/* Opens or creates the log in `dir` (which exists and is locked by the caller). `image_index` and
+ * `image_term` name the newest durable image, 0 without one: holes at or below it are no damage
+ * (rule 14). LKV_EDAMAGED: `why` names file, offset and what is wrong, and nothing was changed.
+ * LKV_EIDENTITY: records of another cluster or group. LKV_EVERSION: a newer format, bytes
+ * unchanged. After a failure `*out` is NULL. */
+MUST_USE int log_open(struct log **out, struct disk *disk, const char *dir,
+                      const struct log_options *options, uint64_t image_index, uint64_t image_term,
+                      struct log_state *state, struct reason *why);
+
+/* Writes the mark (clean stop) unless the log has failed. NULL is fine. */
+void log_close(struct log *log);
+
+/* One group commit. In this order, each part optional: the vote record; a cut of everything from
+ * `cut_from` on (rule 7; 0 = none); entries appended at the end (indices consecutive). Durable, all
+ * of it, when it returns 0. Borrows the entries for the call. */
+struct log_write {
+    bool save_vote;
+    struct log_vote vote;
+    uint64_t cut_from;
+    const struct entry *entries;
+    size_t count;
+};
+MUST_USE int log_write(struct log *log, const struct log_write *write, struct reason *why);
+
+/* States on disk what is durable, so that later damage to it is told from a torn write (rule 8).
+ * Called after 50 ms without a write; returns at once when nothing has changed since the last. */
+MUST_USE int log_mark(struct log *log, struct reason *why);
+
+/* After an image at (index, term) is durable whose index is beyond or conflicts with the log: the
+ * log becomes empty and continues at index + 1 (log thread). */
+MUST_USE int log_restart_after(struct log *log, uint64_t index, uint64_t term, struct reason *why);
+
+/* Reads entries from `from` up to `to`, at least one and then as many as fit into `bytes_max` of
+ * payload and `capacity` slots; verifies every checksum. The caller owns the references in `out`.
+ * LKV_ETRUNCATED: below the first index kept. LKV_EDAMAGED: unreadable, never "end of log". */
+MUST_USE int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_max,
+                      struct entry *out, size_t capacity, size_t *count, struct reason *why);
+
+uint64_t log_first(struct log *log);
+
+/* Total bytes in segment files (for status). */
+uint64_t log_bytes(struct log *log);
+
+/* Releases whole segments of entries at or below `index` (the caller holds a durable image there);
+ * afterwards log_first() is at most index + 1. */
+MUST_USE int log_drop_prefix(struct log *log, uint64_t index, struct reason *why);
+
+/* Zero-fills or recycles the next segment under its spare name, if there is none (bulk thread).
+ * LKV_ENOSPACE tells the owner that writes will soon fail. */
+MUST_USE int log_prepare_spare(struct log *log, struct reason *why);
+bool log_wants_spare(struct log *log); /* any thread */
+
+/* Offline, read-only: walks every record of a log that no process holds. `visit` hears each record,
+ * mark and finding in file order; a non-zero return ends the walk with it. */
+enum log_finding { LOG_RECORD, LOG_MARK, LOG_TORN, LOG_DAMAGED, LOG_DEAD };
+struct log_visit {
+    enum log_finding kind;
+    const char *file; /* name within the directory */
+    uint64_t offset;
+    uint64_t index, term;
+    enum entry_type type;
+    struct slice payload;
+    const char *text; /* "crc mismatch (acknowledged)", ... ; NULL for a good record */
+};
+MUST_USE int log_walk(struct disk *disk, const char *dir, uint64_t image_index,
+                      int (*visit)(void *arg, const struct log_visit *what), void *arg,
+                      struct reason *why);
+
+#endif
