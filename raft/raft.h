@@ -1,0 +1,390 @@
+/* Consensus as a pure function of its inputs: raft_step(raft, event, update).
+ *
+ * No I/O, no clock, no payload bytes, no callback. The owner stamps the time on each event, carries
+ * out what the update asks for, and reports what came of it as later events. Same start, same
+ * events: same updates. One thread.
+ *
+ *            events                                          update
+ *   time, messages, submissions,                 one write for the log, messages to peers,
+ *   what became durable or applied   ->  core ->  ranges to fetch from disk, the commit index,
+ *   reads, peers' restarts                       role changes, finished reads, the next deadline
+ *
+ * The owner's duties, all of them:
+ *   1. It carries out an update completely, in the order of the struct's fields, before the next step.
+ *   2. Writes reach the disk in the order of their numbers. PERSISTED(n) says that all up to n are
+ *      durable; a later write may replace what an earlier one appended (a cut).
+ *   3. Messages may be lost, delayed, doubled and reordered at will.
+ *   4. Payload of accepted entries is kept by the owner: see `takes`.
+ *   5. It steps a TICK at or soon after `deadline_ns`.
+ */
+#ifndef RAFT_RAFT_H
+#define RAFT_RAFT_H
+
+#include "base/entry.h"
+#include "base/error.h"
+
+struct raft;
+
+enum {
+    RAFT_MEMBERS_MAX = 15, /* voters and learners together */
+    RAFT_NOBODY = 0        /* no member id is 0 */
+};
+
+/* ------------------------------------------------------------------ configuration */
+
+struct raft_member {
+    uint64_t id;    /* made from the node's incarnation (rule 17) */
+    bool voter;     /* in the incoming set; else a learner */
+    bool voter_old; /* in the outgoing set while a joint configuration lasts */
+};
+
+struct raft_config {
+    struct raft_member members[RAFT_MEMBERS_MAX]; /* ascending by id */
+    size_t count;
+};
+
+struct raft_options {
+    uint32_t heartbeat_ms;          /* 50 */
+    uint32_t election_min_ms;       /* 300: also how long a quorum may be silent (check-quorum) */
+    uint32_t election_max_ms;       /* 600 */
+    uint32_t disk_hang_ms;          /* 2000: rule 5 */
+    uint32_t inflight_bytes_max;    /* per peer, 8 MiB */
+    uint32_t inflight_requests_max; /* per peer, 512 */
+    uint32_t append_bytes_max;      /* payload in one append request, 1 MiB */
+    uint64_t uncommitted_bytes_max; /* in-flight proposals, 64 MiB: beyond it submit is LKV_EBUSY */
+};
+
+struct raft_options raft_options_default(void);
+
+/* ------------------------------------------------------------------ start */
+
+struct raft_run {
+    uint64_t first, term; /* entries from `first` up to the next run have this term */
+};
+
+/* Persisted state, as recovery found it; everything is borrowed for the call. */
+struct raft_start {
+    uint64_t self;
+    struct raft_config config; /* the newest known; its index is 0 or at most image_index for now */
+    struct raft_options options;
+    uint64_t seed;   /* for election delays */
+    uint64_t now_ns; /* monotonic */
+    uint64_t term, voted_for;
+    uint64_t first, last; /* the log; last = first - 1 when it is empty */
+    const struct raft_run *runs;
+    size_t run_count;
+    uint64_t image_index, image_term; /* newest durable image, 0 without one; committed by nature */
+    bool campaign_gate;               /* see RAFT_GATE */
+};
+
+/* Refuses a start that contradicts itself with LKV_EINVAL and the reason. */
+MUST_USE int raft_open(struct raft **out, const struct raft_start *start, struct reason *why);
+void raft_close(struct raft *raft); /* NULL is fine */
+
+/* ------------------------------------------------------------------ messages */
+
+enum raft_message_kind {
+    RAFT_VOTE_REQUEST = 1,
+    RAFT_VOTE_REPLY = 2,
+    RAFT_APPEND = 3,
+    RAFT_APPEND_REPLY = 4,
+    RAFT_HEARTBEAT = 5,
+    RAFT_HEARTBEAT_REPLY = 6,
+    RAFT_READ_REQUEST = 7,
+    RAFT_READ_REPLY = 8,
+    RAFT_TRANSFER_NOW = 9
+};
+
+/* Why a vote or pre-vote was given or refused; DLedger's words where it has one. */
+enum raft_vote_answer {
+    RAFT_VOTE_ACCEPT = 1,
+    RAFT_VOTE_TERM_SMALL = 2,    /* the voter's term is higher: adopt it */
+    RAFT_VOTE_ALREADY_VOTED = 3, /* for another in this term */
+    RAFT_VOTE_LOG_BEHIND = 4,    /* the asker's log is older */
+    RAFT_VOTE_HAS_LEADER = 5,    /* stickiness: a live leader is heard; term not adopted */
+    RAFT_VOTE_NOT_READY = 6,     /* vote record being written, or disk unable: ask again at once */
+    RAFT_VOTE_NOT_MEMBER = 7     /* known as removed, or wrong incarnation */
+};
+
+struct raft_entry_meta {
+    uint64_t term;
+    uint32_t size; /* payload bytes */
+    uint8_t type;  /* enum entry_type */
+};
+
+enum raft_append_result {
+    RAFT_APPEND_OK = 1,       /* everything up to `received` matches the leader's log */
+    RAFT_APPEND_CONFLICT = 2, /* (prev_index, prev_term) is not in the follower's log */
+    RAFT_APPEND_GAP = 3       /* kept early; [want_first, want_last] is missing */
+};
+
+struct raft_message {
+    enum raft_message_kind kind;
+    uint64_t from, to; /* member ids */
+    uint64_t term;     /* sender's term; of a pre-vote request: sender's term, not raised */
+    union {
+        struct {
+            bool pre;              /* asks whether `term + 1` would get the vote; binds nobody */
+            bool by_transfer;      /* rule 3: passes stickiness when the token is right ... */
+            uint64_t token_leader; /* ... this leader sent it */
+            uint64_t token_term;   /* ... in this term */
+            uint64_t last_index, last_term;
+            uint64_t round; /* echoed, so that replies of an earlier round do not count (R4) */
+        } vote_request;
+        struct {
+            bool pre;
+            enum raft_vote_answer answer;
+            uint64_t round;
+        } vote_reply;
+        struct {
+            uint64_t prev_index, prev_term;
+            uint64_t commit;
+            uint64_t request_no; /* of this leader's stream to this peer, from 1 */
+            uint32_t count; /* entries prev_index + 1 .. prev_index + count; may be 0 (probe) */
+            const struct raft_entry_meta *entries; /* when received: borrowed; when sent: NULL */
+        } append;
+        struct {
+            enum raft_append_result result;
+            uint64_t request_no;     /* echoed */
+            uint64_t durable;        /* verified against this leader and durable at the follower */
+            uint64_t received;       /* verified and held in memory, >= durable */
+            uint64_t conflict_term;  /* term at prev_index here, 0: the log is shorter */
+            uint64_t conflict_first; /* first index of that term here, or last + 1 */
+            uint64_t want_first, want_last;
+            bool space_ok; /* the follower's disk takes entries (rule 15) */
+        } append_reply;
+        struct {
+            uint64_t commit; /* never beyond what this leader verified on this peer */
+            uint64_t round;  /* numbered read and check-quorum round (rule 29) */
+        } heartbeat;
+        struct {
+            uint64_t round;
+            uint64_t durable, received; /* as in append_reply */
+            bool space_ok;
+        } heartbeat_reply;
+        struct {
+            uint64_t context, boot_nonce; /* echoed */
+        } read_request;
+        struct {
+            uint64_t context, boot_nonce;
+            uint64_t index;
+            int rc; /* 0, LKV_ENOTLEADER, LKV_EBUSY */
+        } read_reply;
+        struct {
+            uint64_t last_index; /* the target campaigns at once if it holds this */
+        } transfer_now;
+    };
+};
+
+/* ------------------------------------------------------------------ events */
+
+enum raft_event_kind {
+    RAFT_TICK,            /* the deadline has come, or nothing in particular */
+    RAFT_RECEIVE,         /* a message of a peer whose hello was accepted */
+    RAFT_SUBMIT,          /* append entries to the log: the leader's business */
+    RAFT_PERSISTED,       /* writes up to a number are durable */
+    RAFT_WRITE_FAILED,    /* the log can take no more: role STOPPED for writing, rules 5 and 10 */
+    RAFT_SPACE,           /* the disk became full, or has room again */
+    RAFT_APPLIED,         /* the state machine has applied up to an index */
+    RAFT_READ,            /* asks for a read index */
+    RAFT_FETCHED,         /* entries of a `fetch` are in memory now, to be framed in this step */
+    RAFT_PEER,            /* a peer's hello: connected, or gone */
+    RAFT_IMAGE_SENT,      /* an `install` ended */
+    RAFT_IMAGE_INSTALLED, /* a received image is durable here and replaces the log up to it */
+    RAFT_LOG_PREFIX,      /* the log's first index moved up (own image is durable) */
+    RAFT_TRANSFER,        /* hand leadership over */
+    RAFT_GATE             /* whether this node may campaign (rule 31) */
+};
+
+struct raft_event {
+    enum raft_event_kind kind;
+    uint64_t now_ns;
+    union {
+        struct {
+            const struct raft_message *message;
+            uint64_t token; /* non-zero; names the payload that came with an append */
+        } receive;
+        struct {
+            const uint32_t *sizes; /* payload bytes of each entry; type ENTRY_COMMAND */
+            size_t count;
+            uint64_t in_term; /* 0, or refused with LKV_ETERM in any other term */
+        } submit;
+        struct {
+            uint64_t write_no;
+        } persisted;
+        struct {
+            bool ok;
+        } space;
+        struct {
+            uint64_t index;
+        } applied;
+        struct {
+            uint64_t context; /* the owner's; comes back in `reads` */
+        } read;
+        struct {
+            uint64_t peer;
+            uint64_t from;         /* as asked */
+            const uint32_t *sizes; /* of the entries from `from` on */
+            size_t count;          /* 0 with rc != 0: could not be read */
+            int rc;
+        } fetched;
+        struct {
+            uint64_t peer;
+            bool up;
+            uint64_t boot_nonce; /* another nonce than before: progress is dropped (rule 11) */
+        } peer;
+        struct {
+            uint64_t peer;
+            uint64_t index; /* image's index */
+            int rc;         /* 0: durable at the peer */
+        } image_sent;
+        struct {
+            uint64_t index, term;
+            struct raft_config config;
+        } image_installed;
+        struct {
+            uint64_t first;                   /* the log's first index now */
+            uint64_t image_index, image_term; /* >= first - 1 */
+        } log_prefix;
+        struct {
+            uint64_t target; /* RAFT_NOBODY: the best caught-up voter */
+        } transfer;
+        struct {
+            bool may_campaign;
+        } gate;
+    };
+};
+
+/* ------------------------------------------------------------------ update */
+
+/* Entries [first, last] of the append that came with `token` are now part of this node's log: move
+ * their payload to the window. */
+struct raft_take {
+    uint64_t token;
+    uint64_t first, last;
+};
+
+struct raft_write {
+    uint64_t no; /* 0: nothing to write */
+    bool save_vote;
+    uint64_t term, voted_for; /* with save_vote */
+    uint64_t cut_from;        /* 0, or: first drop entries from here on */
+    uint64_t first, last;     /* then append these; none when last < first */
+};
+
+struct raft_fetch {
+    uint64_t peer, from;
+    uint64_t to;        /* inclusive: the last index that is wanted at most */
+    uint32_t bytes_max; /* at least one entry, then as many as fit */
+};
+
+enum raft_role {
+    RAFT_FOLLOWER,
+    RAFT_CANDIDATE,
+    RAFT_LEADER,
+    RAFT_STOPPED /* only by stop_rc; votes, acknowledges and campaigns no more */
+};
+
+struct raft_read_result {
+    uint64_t context;
+    uint64_t index; /* serve when applied >= index */
+    int rc;         /* 0; LKV_ENOTLEADER, LKV_ENOLEADER (deposed, no leader, lost): ask again */
+};
+
+/* Zero-initialise once and reuse; the arrays belong to it until raft_update_fini. Valid until the
+ * next step with it. */
+struct raft_update {
+    /* The message of this RECEIVE is held for later: keep its payload under the token. */
+    bool kept;
+    struct raft_take *takes; /* in this order; before `write`, after a cut of the window */
+    size_t take_count;
+    uint64_t *drops; /* tokens whose payload is no longer needed */
+    size_t drop_count;
+
+    /* When write.cut_from != 0 the window is cut there first, then `takes` are pushed. */
+    struct raft_write write;
+
+    struct raft_message *messages; /* an append's payload is framed from the window, or, for the
+                                      peer of this FETCHED event, from what was fetched */
+    size_t message_count;
+    struct raft_fetch *fetches; /* each answered by exactly one FETCHED */
+    size_t fetch_count;
+    uint64_t *installs; /* peers that need an image; each answered by exactly one IMAGE_SENT */
+    size_t install_count;
+
+    int submit_rc; /* of this SUBMIT: 0, LKV_ENOTLEADER, LKV_EBUSY, LKV_ETERM, LKV_EREADONLY */
+    uint64_t submit_first; /* index of the first entry */
+
+    uint64_t commit; /* always set: entries up to here are committed */
+
+    bool role_changed; /* any of the three */
+    enum raft_role role;
+    uint64_t term;
+    uint64_t leader; /* RAFT_NOBODY when unknown */
+
+    struct raft_read_result *reads;
+    size_t read_count;
+
+    uint64_t deadline_ns; /* always set; UINT64_MAX: none */
+
+    int stop_rc; /* 0, or the checked error that ended this node's part (R16, rule 13) */
+    struct reason stop_why;
+
+    size_t take_capacity, drop_capacity, message_capacity, fetch_capacity, install_capacity,
+        read_capacity;
+};
+
+void raft_update_fini(struct raft_update *update);
+
+/* 0, or LKV_ENOMEM: then nothing was changed but the update is incomplete and the node must stop. */
+MUST_USE int raft_step(struct raft *raft, const struct raft_event *event,
+                       struct raft_update *update);
+
+/* ------------------------------------------------------------------ looking in */
+
+/* DLedger's vote phases, made safe (see docs/ARCHITECTURE.md): asking binds nobody in
+ * WAIT_TO_REVOTE; the term is raised and made durable only in WAIT_TO_VOTE_NEXT. */
+enum raft_vote_phase {
+    RAFT_PHASE_NONE,
+    RAFT_WAIT_TO_REVOTE,
+    RAFT_WAIT_TO_VOTE_NEXT,
+    RAFT_PASSED,
+    RAFT_REVOTE_IMMEDIATELY
+};
+
+struct raft_status {
+    enum raft_role role;
+    enum raft_vote_phase phase;
+    uint64_t term, voted_for, leader;
+    uint64_t first, last, last_term, durable, commit, applied;
+    uint64_t noop_index; /* of this leader's own term; 0 otherwise */
+    uint64_t campaigns, prevotes;
+};
+
+enum raft_progress_state { RAFT_PROBE, RAFT_REPLICATE, RAFT_INSTALL };
+
+struct raft_peer_status {
+    uint64_t id;
+    bool voter, up, space_ok;
+    enum raft_progress_state state;
+    uint64_t match, next;
+    uint32_t inflight_bytes, inflight_requests;
+    uint64_t heard_ns; /* last message from it, 0: never in this leader's time */
+};
+
+void raft_status(const struct raft *raft, struct raft_status *out);
+
+/* Peers of the active configuration without this node, ascending by id; how many were written. */
+size_t raft_peers(const struct raft *raft, struct raft_peer_status *out, size_t capacity);
+
+/* Term of an entry of the log or of the image's last one; 0 when unknown. */
+uint64_t raft_term_at(const struct raft *raft, uint64_t index);
+
+/* Sizes of entries below this index may be forgotten: the owner's window no longer holds them, and
+ * the core will ask for them by `fetches`. */
+void raft_window_first(struct raft *raft, uint64_t first);
+
+/* How far the log's window must reach back so that no peer that keeps up needs the disk. */
+uint64_t raft_window_needed(const struct raft *raft);
+
+#endif
