@@ -1,0 +1,33 @@
+/* Commands of the state machine as bytes in log entries (msgpack; layout in docs/FORMATS.md).
+ *
+ * Everything that decides an effect is in the command, fixed when it was proposed (rule 22); nothing
+ * is taken from options or clocks when it is applied. Any thread. */
+#ifndef KV_COMMAND_H
+#define KV_COMMAND_H
+
+#include "base/blob.h"
+#include "base/error.h"
+
+/* Numbers are on disk and never change meaning. Reserved for later commands of version 1:
+ * txn 3, compact 4, lease 5-7, session 8-10, digest 11, auth 12, alarm 13, feature level 14. */
+enum kv_op { KV_PUT = 1, KV_DELETE = 2 };
+
+struct kv_command {
+    enum kv_op op;
+    /* Exactly-once: 0 when the command belongs to no session (rule 26). */
+    uint64_t session, seq, acked_below;
+    uint64_t in_term; /* 0, or: takes effect only as an entry of this term */
+    struct slice key;
+    struct slice end;   /* KV_DELETE: empty = only `key`; "\0" (one zero byte) = to the last key;
+                           else keys in [key, end) */
+    struct slice value; /* KV_PUT */
+    int64_t lease;      /* KV_PUT: 0 = none */
+};
+
+/* Returns owned with crc set, or NULL when out of memory. */
+struct blob *kv_command_encode(const struct kv_command *command);
+
+/* Slices point into `bytes`. LKV_EPROTOCOL / LKV_EVERSION with expected and found. */
+MUST_USE int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason *why);
+
+#endif

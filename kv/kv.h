@@ -1,0 +1,135 @@
+/* The state machine: an ordered map of keys with revisions, changed only by replayed log entries.
+ *
+ * Threads: kv_apply, kv_view_open and kv_restore come from one thread at a time, the applier. All
+ * reads may come from any thread at any time; they see whole batches of kv_apply or none of it.
+ *
+ * Revisions: an empty store has revision 1; it rises by one for each command that changes a key, and
+ * only then. create_rev, mod_rev and version are per key; a tombstone resets version. A key's older
+ * versions are kept as long as an open view may ask for them.
+ */
+#ifndef KV_KV_H
+#define KV_KV_H
+
+#include "base/disk.h"
+#include "base/entry.h"
+#include "base/trace.h"
+
+struct kv;
+struct kv_view;
+
+struct kv_options {
+    uint64_t hash_seed; /* of the table; never influences any answer, order, image or digest */
+    const struct trace *trace;
+};
+
+MUST_USE int kv_open(struct kv **out, const struct kv_options *options);
+void kv_close(struct kv *kv); /* NULL is fine; no view may be open */
+
+/* Where the state stands: the last applied entry and the revision after it. */
+struct kv_stamp {
+    uint64_t index, term;
+    uint64_t revision;
+};
+void kv_stamp(const struct kv *kv, struct kv_stamp *out); /* any thread */
+
+/* What one entry did. */
+struct kv_result {
+    int rc;            /* 0; LKV_ETERM (fenced by another term): definite */
+    uint64_t revision; /* store revision after it */
+    uint64_t count;    /* keys deleted */
+};
+
+/* Applies consecutive entries in order; the first must be stamp.index + 1. NOOP and CONFIG entries
+ * only move the stamp. The batch becomes visible to readers as one. An entry that cannot be
+ * understood (LKV_EPROTOCOL, LKV_EVERSION) or a failed allocation (LKV_ENOMEM) is final: nothing
+ * after it is applied, `*applied` says how many were, and the node must stop (rule 22). */
+MUST_USE int kv_apply(struct kv *kv, const struct entry *entries, size_t count,
+                      struct kv_result *results, size_t *applied, struct reason *why);
+
+/* ------------------------------------------------------------------ reading, any thread */
+
+struct kv_item {
+    struct slice key, value; /* valid until kv_item_release / kv_range_fini */
+    uint64_t create_rev, mod_rev, version;
+    int64_t lease;
+    struct kv_version *owner; /* pinned */
+};
+
+/* LKV_ENOTFOUND; or 0 and a pinned item that later writes do not touch. `stamp` (may be NULL) is
+ * the state that was read, also with LKV_ENOTFOUND. */
+MUST_USE int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp *stamp);
+void kv_item_release(struct kv_item *item);
+
+/* Copies at most `capacity` bytes of the value; `*size` is its full size. No allocation. */
+MUST_USE int kv_get_copy(struct kv *kv, struct slice key, void *into, size_t capacity,
+                         size_t *size);
+
+struct kv_query {
+    struct slice from; /* inclusive; empty = the first key */
+    struct slice to;   /* exclusive; empty = after the last key */
+    bool descending;
+    bool keys_only;   /* items have an empty value */
+    bool count_only;  /* no items, `total` only */
+    bool with_total;  /* count beyond the limit too (else total = items returned) */
+    size_t limit;     /* items; 0 = no limit but bytes_max */
+    size_t bytes_max; /* of keys and values returned, at least one item; 0 = no limit */
+};
+struct kv_range {
+    struct kv_item *items;
+    size_t count;
+    bool more;      /* keys of the range remain beyond the last item */
+    uint64_t total; /* keys in the range */
+    struct kv_stamp stamp;
+};
+MUST_USE int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out);
+void kv_range_fini(struct kv_range *range);
+
+struct kv_stats {
+    uint64_t keys, versions, bytes; /* logical: keys and values of live versions */
+    uint64_t memory;                /* allocated by the engine, estimate */
+};
+void kv_stats(const struct kv *kv, struct kv_stats *out);
+
+/* ------------------------------------------------------------------ views, images, digest */
+
+/* Pins the state at the current stamp: O(1), on the applier's thread; reading it goes on in slices
+ * on any one thread while apply goes on (rule 24). */
+MUST_USE int kv_view_open(struct kv *kv, struct kv_view **out);
+void kv_view_close(struct kv_view *view); /* any thread; NULL is fine */
+void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out);
+
+/* Order-free digest over (key, value, revisions, lease) of the live keys, recomputed by reading them
+ * all; equal states at equal index have equal digests on every node. */
+MUST_USE int kv_view_digest(struct kv_view *view, uint64_t *digest);
+
+struct kv_image_info {
+    struct kv_stamp stamp;
+    uint64_t keys, bytes; /* bytes: of the file */
+    uint64_t digest;
+    uint64_t cluster_id;
+};
+
+/* Writes the view as an image file: complete, synced, renamed to `path`, directory synced; a crash
+ * at any moment leaves the old file or the new one. `tail` is opaque to the state machine and comes
+ * back at load (the node's membership and identity section). `*cancel`, may be NULL, is looked at
+ * between slices: LKV_ECANCELED, nothing left behind. Bulk thread. */
+MUST_USE int kv_image_save(struct kv_view *view, struct disk *disk, const char *dir,
+                           const char *path, uint64_t cluster_id, struct slice tail,
+                           const atomic_bool *cancel, struct kv_image_info *info,
+                           struct reason *why);
+
+/* Verifies every checksum, count and the digest: LKV_EDAMAGED with file:offset, LKV_EVERSION for a
+ * newer format. `tail` (may be NULL) receives an owned copy. */
+MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
+                            struct blob **tail, struct reason *why);
+
+/* A fresh state machine with the image's contents. */
+MUST_USE int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
+                           const char *path, struct kv_image_info *info, struct blob **tail,
+                           struct reason *why);
+
+/* Replaces the whole contents of `kv` by those of `loaded` (taken, closed) in one visible step;
+ * open views keep what they pinned. Applier's thread. */
+void kv_restore(struct kv *kv, struct kv *loaded);
+
+#endif
