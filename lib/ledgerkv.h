@@ -1,0 +1,306 @@
+/* ledgerkv: an embedded, consistent key/value store on a replicated log.
+ *
+ * Link -lledgerkv, give lkv_open() a directory (and its peers' addresses), and this process holds a
+ * replica: automatic leader election, no outside coordinator, every acknowledged write durable on a
+ * majority of disks. Or reach nodes in other processes with lkv_connect(). The verbs are the same.
+ *
+ *     struct lkv_options *options = lkv_options_new();
+ *     lkv_options_set(options, "dir", "./data");
+ *     struct lkv *db;
+ *     int rc = lkv_open(&db, NULL, options, NULL);
+ *     lkv_options_free(options);
+ *     if (rc == 0) {
+ *         rc = lkv_put(db, LKV_STR("greeting"), LKV_STR("hello"), LKV_DEFAULT, NULL);
+ *         lkv_close(db, 0);
+ *     }
+ *
+ * Conventions, valid for every function
+ *   Threads    Any function may be called from any thread. Nothing of the caller's runs on the
+ *              library's threads except the trace sink. Two calls on one handle may run at once;
+ *              freeing a handle while another thread uses it is the caller's error.
+ *   Ownership  Inputs are borrowed for the call (they are copied before it returns). Answers are
+ *              immutable messages that belong to the caller until lkv_msg_free(). Every free and
+ *              close accepts NULL.
+ *   Later      A submit that returns 0 yields exactly one final message on its queue; one that
+ *              fails yields none. lkv_close() yields the final messages that are still owed.
+ *   Errors     0 or a negative LKV_E code of ledgerkv_errors.h. After a failed open or connect the
+ *              handle is NULL and nothing is left behind.
+ *   Outcome    Every result is done, not done, negative ("no such key") or unknown (the write may or
+ *              may not take effect): lkv_outcome(rc). LKV_EUNKNOWN is never used for a write that
+ *              certainly failed, and a failure code never for a write that may have succeeded.
+ *   Time       timeout_ms covers the whole call, in milliseconds; LKV_DEFAULT takes the option
+ *              "timeout_ms". While no leader is known, a call waits for one until then.
+ *   Limits     Keys of 1 to "key_bytes_max" bytes (8 KiB), values of 0 to "value_bytes_max" (4 MiB);
+ *              any byte values. Beyond it: LKV_ETOOLARGE with limit and size in the text.
+ *   Process    The library installs no signal handlers, never exits, never prints. Its threads block
+ *              all signals, its descriptors are close-on-exec. Open after fork, not before.
+ *   Layout     Structs shown with members are the whole binary interface; the rest is opaque.
+ */
+#ifndef LEDGERKV_H
+#define LEDGERKV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledgerkv_errors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LKV_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define LKV_API   __attribute__((visibility("default")))
+#define LKV_CHECK __attribute__((warn_unused_result))
+#else
+#define LKV_API
+#define LKV_CHECK
+#endif
+
+struct lkv;     /* a node in this process, or a client of remote nodes: same verbs */
+struct lkv_env; /* threads and listener shared by several nodes of one process; NULL = private */
+struct lkv_options; /* settings by name, for one open */
+struct lkv_queue;   /* where everything that happens later arrives */
+struct lkv_msg;     /* an answer or an event */
+
+struct lkv_bytes {
+    const void *data; /* may be NULL when size is 0 */
+    size_t size;
+};
+
+struct lkv_kv {
+    struct lkv_bytes key, value; /* valid until the message is freed */
+    uint64_t create_rev;         /* store revision at which the key was created */
+    uint64_t mod_rev;            /* ... and last changed */
+    uint64_t version;            /* writes since it was created, from 1 */
+    int64_t lease;               /* 0: none */
+};
+
+/* One row of lkv_status(). Strings are valid until the message is freed. */
+struct lkv_member {
+    const char *id;      /* name given by the option "id" */
+    const char *address; /* HOST:PORT for peers */
+    const char *role;    /* "leader", "follower", "candidate", "unknown" */
+    const char *state;   /* "replicate", "probe", "install", "down", "-" when not known here */
+    uint64_t match;      /* last log index known durable there; 0: not known */
+    uint64_t lag_entries;
+    uint64_t lag_ms; /* since it was last heard by the leader */
+};
+
+#define LKV_STR(s)  ((struct lkv_bytes){(s), sizeof(s) - 1})
+#define LKV_DEFAULT (-1)
+
+/* ------------------------------------------------------------------ errors */
+
+LKV_API enum lkv_outcome lkv_outcome(int rc);
+LKV_API bool lkv_retryable(int rc);
+LKV_API const char *lkv_error_name(int rc); /* "LKV_EBUSY"; static storage */
+LKV_API const char *lkv_error_text(int rc); /* "a queue is full, try again"; static storage */
+
+/* ------------------------------------------------------------------ options
+ *
+ * Names and texts as in kvctl's flags and its configuration file; lkv_options_help() lists all with
+ * unit, default and range. The important ones:
+ *   dir         directory of a node (created if its parent exists)
+ *   id          name of this node, 1 to 63 of [A-Za-z0-9._-]; default "n1"
+ *   listen      HOST:PORT of this node, for peers and clients
+ *   peers       ID=HOST:PORT,... the first members, this node among them; empty: alone
+ *   endpoints   HOST:PORT,... for lkv_connect
+ *   forward     on: a follower passes requests to the leader; off: LKV_ENOTLEADER with its address
+ *   timeout_ms  5000
+ */
+LKV_API struct lkv_options *lkv_options_new(void); /* NULL when out of memory */
+LKV_API void lkv_options_free(struct lkv_options *options);
+
+/* Errors: LKV_EOPTION (unknown name, or a text that is no such value: see lkv_options_error),
+ * LKV_ENOMEM. */
+LKV_API int lkv_options_set(struct lkv_options *options, const char *name, const char *text);
+
+/* Why the last lkv_options_set on these options failed: what was expected and what came. Valid until
+ * the next call on them. */
+LKV_API const char *lkv_options_error(const struct lkv_options *options);
+
+/* The i-th option: name, the default as text, and one sentence with unit and range; false past the
+ * end. Static storage. */
+LKV_API bool lkv_options_help(size_t i, const char **name, const char **fallback,
+                              const char **sentence);
+
+/* Diagnostics as one-line JSON objects; level 0 error, 1 warning, 2 information, 3 debug. Called on
+ * the library's threads, also several at once; must not call into the library. */
+LKV_API void lkv_options_trace(struct lkv_options *options,
+                               void (*sink)(void *arg, int level, const char *json), void *arg,
+                               int level);
+
+/* ------------------------------------------------------------------ open and close */
+
+/* Starts a node in this process and returns when its log is recovered and its listener accepts; a
+ * leader may not be known yet. `env` is NULL (LKV_EUNSUPPORTED otherwise: sharing threads between
+ * several nodes is not in this version). The options may be freed afterwards. When it fails and `why` is not
+ * NULL, *why is a message whose text tells what was expected and what came (free it).
+ * Errors: LKV_EOPTION, LKV_ELOCKED (with the owner's pid), LKV_EADDRINUSE, LKV_EPERM, LKV_ENOSPACE,
+ * LKV_EDAMAGED (with file and offset), LKV_EIDENTITY (with both values), LKV_EVERSION, LKV_EIO,
+ * LKV_ENOMEM. */
+LKV_API LKV_CHECK int lkv_open(struct lkv **out, struct lkv_env *env,
+                               const struct lkv_options *options, struct lkv_msg **why);
+
+/* Makes a client of the nodes in "endpoints". Does not wait for a connection: calls do, until their
+ * timeout. Errors: LKV_EOPTION, LKV_ENOMEM, LKV_EIO. */
+LKV_API LKV_CHECK int lkv_connect(struct lkv **out, const struct lkv_options *options,
+                                  struct lkv_msg **why);
+
+/* Ends the handle. A leader first hands over to a caught-up follower, for at most handover_ms (0: at
+ * once). All final messages still owed are queued when it returns; then the handle is gone. Returns
+ * 0, or the error of the last write to disk (the handle is gone all the same). */
+LKV_API int lkv_close(struct lkv *db, int64_t handover_ms);
+
+/* ------------------------------------------------------------------ queues and messages */
+
+LKV_API LKV_CHECK int lkv_queue_new(struct lkv_queue **out);
+
+/* A descriptor that is readable while the queue is not empty: for poll, epoll, any event loop. Do
+ * not read from it. Valid until lkv_queue_free. */
+LKV_API int lkv_queue_fd(struct lkv_queue *queue);
+
+/* The oldest message, owned by the caller, or NULL when none came within timeout_ms (0: do not wait;
+ * LKV_DEFAULT: wait for ever). */
+LKV_API struct lkv_msg *lkv_queue_next(struct lkv_queue *queue, int64_t timeout_ms);
+
+/* Frees the messages in it too. No operation may still owe a message to it: close the handle or take
+ * them first. */
+LKV_API void lkv_queue_free(struct lkv_queue *queue);
+
+enum lkv_kind {
+    LKV_REPLY, /* the final message of a submit */
+    LKV_ROLE   /* of lkv_role_watch */
+};
+
+LKV_API enum lkv_kind lkv_msg_kind(const struct lkv_msg *msg);
+LKV_API int lkv_msg_rc(const struct lkv_msg *msg);
+LKV_API void *lkv_msg_tag(const struct lkv_msg *msg);        /* as given to the submit */
+LKV_API const char *lkv_msg_text(const struct lkv_msg *msg); /* a sentence for people; never NULL */
+
+/* Named numbers: "rev" (store revision after the write, or that was read), "index" and "term" (of the
+ * log entry), "count" (keys deleted), "total", "more" (0 or 1), and those of status and digest.
+ * False when this message has no such number. */
+LKV_API bool lkv_msg_u64(const struct lkv_msg *msg, const char *name, uint64_t *out);
+
+/* Named texts: "leader" (id), "leader_address", "id", "role", ... NULL when absent. Valid until the
+ * message is freed. */
+LKV_API const char *lkv_msg_str(const struct lkv_msg *msg, const char *name);
+
+LKV_API size_t lkv_msg_count(const struct lkv_msg *msg); /* key/value items */
+LKV_API bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out);
+LKV_API bool lkv_msg_member(const struct lkv_msg *msg, size_t i, struct lkv_member *out);
+LKV_API void lkv_msg_free(struct lkv_msg *msg);
+
+/* ------------------------------------------------------------------ keys and values
+ *
+ * Outcomes of writes: done (0); not done (LKV_ETOOLARGE, LKV_EBUSY: a byte limit of a queue is
+ * reached, LKV_ENOTLEADER with forward=off, LKV_ENOLEADER: none was known until the timeout,
+ * LKV_ENOSPACE, LKV_ESTOPPED, LKV_ECLOSED, LKV_ETIMEOUT: it never left); unknown (LKV_EUNKNOWN).
+ * Blocking forms must not be called from the trace sink. The submitted forms return LKV_EINVAL,
+ * LKV_ETOOLARGE, LKV_EBUSY, LKV_ECLOSED or LKV_ENOMEM at once, everything else by message.
+ */
+enum lkv_read {
+    LKV_LINEARIZABLE = 0, /* sees every write acknowledged before the read began */
+    LKV_LOCAL = 3         /* this replica's applied state, at any time, perhaps old; of a client: of
+                             the node that it is connected to */
+};
+
+/* `rev` may be NULL; otherwise the store revision of this write. */
+LKV_API LKV_CHECK int lkv_put(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value,
+                              int64_t timeout_ms, uint64_t *rev);
+
+/* *out is a message with one item, number "rev" = the revision read, also with LKV_ENOTFOUND. On any
+ * other error *out is NULL, or a message that explains. Free it. */
+LKV_API LKV_CHECK int lkv_get(struct lkv *db, struct lkv_bytes key, enum lkv_read how,
+                              int64_t timeout_ms, struct lkv_msg **out);
+
+/* Local read without allocation, embedded nodes only (else LKV_EUNSUPPORTED): copies at most `cap`
+ * bytes of the value, *size is its full size. */
+LKV_API LKV_CHECK int lkv_get_copy(struct lkv *db, struct lkv_bytes key, void *buf, size_t cap,
+                                   size_t *size);
+
+/* Deleting a key that does not exist is done, and changes no revision. */
+LKV_API LKV_CHECK int lkv_delete(struct lkv *db, struct lkv_bytes key, int64_t timeout_ms,
+                                 uint64_t *rev);
+
+/* Keys in [from, to), as one write; `to` with size 0: up to the last key. `count` (may be NULL): how
+ * many went. */
+LKV_API LKV_CHECK int lkv_delete_range(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to,
+                                       int64_t timeout_ms, uint64_t *rev, uint64_t *count);
+
+enum lkv_range_flags {
+    LKV_KEYS_ONLY = 1,
+    LKV_COUNT_ONLY = 2, /* no items, the number "total" */
+    LKV_DESCENDING = 4,
+    LKV_TOTAL = 8 /* the number "total" counts the keys beyond the limit too */
+};
+
+/* Keys in [from, to) in byte order, of one revision; `to` with size 0: up to the last key. At most
+ * `limit` items (0: no limit), and at most about 1 MiB a page: while the number "more" is 1, go on
+ * after the last key: from = that key with one zero byte added. */
+LKV_API LKV_CHECK int lkv_range(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to,
+                                size_t limit, int flags, enum lkv_read how, int64_t timeout_ms,
+                                struct lkv_msg **out);
+
+/* The first key behind every key that starts with `prefix` into buf (at most prefix.size bytes); its
+ * size, 0 when there is none (range to the end). */
+LKV_API size_t lkv_prefix_end(struct lkv_bytes prefix, void *buf);
+
+LKV_API LKV_CHECK int lkv_put_submit(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value,
+                                     int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+LKV_API LKV_CHECK int lkv_get_submit(struct lkv *db, struct lkv_bytes key, enum lkv_read how,
+                                     int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+LKV_API LKV_CHECK int lkv_delete_submit(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to,
+                                        bool range, int64_t timeout_ms, struct lkv_queue *queue,
+                                        void *tag);
+LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to,
+                                       size_t limit, int flags, enum lkv_read how,
+                                       int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+
+/* ------------------------------------------------------------------ roles, status, digest */
+
+/* From now on each change of this node's role arrives on the queue as LKV_ROLE, beginning with the
+ * present one: text "role" is "follower", "candidate", "leader_ready" (its first entry is applied:
+ * act as leader now), "stepping_down" (stop acting; nothing of a later term is applied and this node
+ * does not campaign until the message is freed) or "stopped"; numbers "term", and "index" for
+ * leader_ready. leader_ready and stepping_down are never merged or dropped. Embedded nodes only. */
+LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, void *tag);
+
+/* What this node (of a client: the node it is connected to) knows. Texts "id", "role", "leader",
+ * "leader_address", "cluster_id", "member_id" (hex), "state" ("ok", "waiting for peers", ...);
+ * numbers "term", "commit", "applied", "durable", "first", "last", "rev", "keys", "log_bytes",
+ * "image_index", "peers_up"; members with lkv_msg_member. */
+LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
+
+/* An order-free digest over all live keys of this replica: numbers "digest", "index" (applied), "rev".
+ * Two replicas with equal index have equal digests, or one is wrong. */
+LKV_API LKV_CHECK int lkv_digest(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
+
+/* ------------------------------------------------------------------ a log that nobody holds */
+
+enum lkv_log_kind { LKV_LOG_RECORD, LKV_LOG_MARK, LKV_LOG_TORN, LKV_LOG_DAMAGED, LKV_LOG_DEAD };
+
+struct lkv_log_item {
+    enum lkv_log_kind kind;
+    const char *file; /* relative to the directory */
+    uint64_t offset;
+    uint64_t index, term;
+    const char *type; /* "noop", "config", "put", "delete", "command", "-" */
+    struct lkv_bytes key, value, payload;
+    const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
+};
+
+/* Reads the log in `dir` from its first byte to its last, changing nothing; LKV_ELOCKED while a
+ * process holds it. `visit` returning non-zero ends the walk with that value. */
+LKV_API LKV_CHECK int lkv_log_walk(const char *dir,
+                                   int (*visit)(void *arg, const struct lkv_log_item *item),
+                                   void *arg, struct lkv_msg **why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
