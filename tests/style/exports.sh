@@ -9,7 +9,7 @@ static=$2
 shift 2
 
 # Without comments and macros; a static inline function ends in a brace and does not count.
-declared=$(for header in "$@"; do cpp -P -fpreprocessed -dD "$header"; done |
+declared=$(for header in "$@"; do cpp -w -P -fpreprocessed -dD "$header"; done |
     grep -v '^ *#' | tr '\n' ' ' | grep -oE '\blkv_[a-z0-9_]+ *\([^;{]*;' |
     grep -oE '^lkv_[a-z0-9_]+' | sort -u)
 
