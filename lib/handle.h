@@ -1,0 +1,29 @@
+/* What a struct lkv is inside: the verbs of api.c on a node or on a client. */
+#ifndef LIB_HANDLE_H
+#define LIB_HANDLE_H
+
+#include "lib/options.h"
+#include "lib/request.h"
+
+struct lkv_ops {
+    /* Takes the request on success (0): one final message follows. LKV_EBUSY, LKV_ECLOSED: nothing
+     * follows, the caller still owns it. Any thread. */
+    int (*submit)(struct lkv *db, struct request *request);
+    int (*close)(struct lkv *db, int64_t handover_ms);
+    uint64_t (*now_ns)(const struct lkv *db);
+    /* NULL where the handle cannot (LKV_EUNSUPPORTED). */
+    int (*get_copy)(struct lkv *db, struct slice key, void *into, size_t capacity, size_t *size);
+    int (*get_local)(struct lkv *db,
+                     struct request *request); /* fills request->reply, any thread */
+    int (*role_watch)(struct lkv *db, struct lkv_queue *queue, void *tag);
+};
+
+struct lkv {
+    const struct lkv_ops *ops;
+    uint64_t timeout_ms, key_bytes_max, value_bytes_max;
+};
+
+/* lib/queue.c: a message for a queue, any thread; takes it. */
+void queue_push(struct lkv_queue *queue, struct lkv_msg *msg);
+
+#endif

@@ -1,0 +1,57 @@
+/* An answer or an event, as the caller will own it. Built by one thread, then immutable. */
+#ifndef LIB_MSG_H
+#define LIB_MSG_H
+
+#include "base/list.h"
+#include "kv/kv.h"
+#include "lib/ledgerkv.h"
+
+enum { MSG_NUMBERS_MAX = 20, MSG_STRINGS_MAX = 10 };
+
+/* The names are static strings of the table in msg.c: a name that comes from the wire is looked up
+ * there, and dropped when this version does not know it. */
+struct msg_number {
+    const char *name;
+    uint64_t value;
+};
+struct msg_string {
+    const char *name;
+    char *value; /* owned */
+};
+struct msg_member {
+    char *id, *address, *role, *state; /* owned */
+    uint64_t match, lag_entries, lag_ms;
+};
+
+struct lkv_msg {
+    struct list_link link; /* of the queue that holds it */
+    enum lkv_kind kind;
+    int rc;
+    void *tag;
+    char *text; /* owned; NULL: the table's sentence of rc */
+    struct msg_number numbers[MSG_NUMBERS_MAX];
+    size_t number_count;
+    struct msg_string strings[MSG_STRINGS_MAX];
+    size_t string_count;
+    struct kv_range
+        range;            /* items, pinned in the engine; or, decoded from the wire, in `backing` */
+    struct blob *backing; /* owned; non-NULL: `range.items` point into it, not into the engine */
+    struct msg_member *members; /* owned */
+    size_t member_count;
+    void (*on_free)(void *arg, struct lkv_msg *msg); /* any thread; role messages */
+    void *on_free_arg;
+};
+
+struct lkv_msg *msg_new(enum lkv_kind kind, void *tag); /* NULL when out of memory */
+
+/* Setters on a message that nobody else sees yet. They fail only for want of memory, and then leave
+ * the value out: an answer without its text is better than none. */
+void msg_set_rc(struct lkv_msg *msg, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+void msg_set_u64(struct lkv_msg *msg, const char *name, uint64_t value);
+void msg_set_str(struct lkv_msg *msg, const char *name, const char *value);
+void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member);
+
+/* The table's own copy of a known name, NULL for an unknown one. */
+const char *msg_known_name(struct slice name);
+
+#endif

@@ -1,0 +1,43 @@
+/* Options by name: one table gives name, default, range, unit and sentence to C, kvctl and files. */
+#ifndef LIB_OPTIONS_H
+#define LIB_OPTIONS_H
+
+#include "base/trace.h"
+#include "lib/ledgerkv.h"
+
+enum { OPTION_PEERS_MAX = 7, OPTION_ENDPOINTS_MAX = 16, NAME_SIZE = 64, ADDRESS_SIZE = 272 };
+
+struct option_peer {
+    char name[NAME_SIZE];
+    char address[ADDRESS_SIZE]; /* HOST:PORT */
+};
+
+struct lkv_options {
+    char dir[1024];
+    char id[NAME_SIZE];        /* "n1" */
+    char listen[ADDRESS_SIZE]; /* "127.0.0.1:7001"; empty = none (a lone embedded node) */
+    struct option_peer peers[OPTION_PEERS_MAX]; /* in the order given */
+    size_t peer_count;
+    char endpoints[OPTION_ENDPOINTS_MAX][ADDRESS_SIZE];
+    size_t endpoint_count;
+    bool forward;                    /* on */
+    uint64_t timeout_ms;             /* 5000 */
+    uint64_t heartbeat_ms;           /* 50 */
+    uint64_t election_ms;            /* 300: delays are drawn from [it, twice it] */
+    uint64_t disk_hang_ms;           /* 2000 */
+    uint64_t key_bytes_max;          /* 8 KiB */
+    uint64_t value_bytes_max;        /* 4 MiB */
+    uint64_t segment_bytes;          /* 64 MiB */
+    uint64_t inflight_bytes_max;     /* proposals, 64 MiB */
+    uint64_t peer_inflight_bytes;    /* 8 MiB */
+    uint64_t peer_inflight_requests; /* 512 */
+    uint64_t window_bytes;           /* applied entries kept in memory for followers, 8 MiB */
+    uint64_t image_log_bytes;        /* log written since the last image before the next, 64 MiB */
+    uint64_t keep_entries;    /* log entries kept behind an image for slow followers, 10000 */
+    uint64_t connections_max; /* 1024 */
+    uint64_t connections;     /* a client's, to its node; 1 */
+    struct trace trace;
+    char error[REASON_SIZE]; /* of the last failed set */
+};
+
+#endif

@@ -1,0 +1,62 @@
+/* One operation on its way through a node or a client, from submit to its single final message.
+ *
+ * Whoever holds a request owes exactly one request_finish(). The reply is allocated together with
+ * the request, so finishing cannot fail.
+ */
+#ifndef LIB_REQUEST_H
+#define LIB_REQUEST_H
+
+#include "lib/msg.h"
+
+enum request_op {
+    REQUEST_WRITE, /* a command of the state machine, encoded: `command` */
+    REQUEST_GET,
+    REQUEST_RANGE,
+    REQUEST_STATUS,
+    REQUEST_DIGEST
+};
+
+struct request {
+    struct list_link link;      /* the list of its present holder */
+    struct request *inbox_next; /* of the inbox */
+    enum request_op op;
+    bool forwarded; /* came from a follower: answered here or refused, never passed on */
+    bool no_park;   /* LKV_ENOLEADER at once instead of waiting for a leader */
+    enum lkv_read how;
+    int range_flags; /* enum lkv_range_flags */
+    size_t limit;
+    struct blob *bytes;    /* owned; what key and end point into (reads) */
+    struct slice key, end; /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
+    struct blob *command;  /* owned; REQUEST_WRITE */
+    size_t cost;           /* bytes that count against queue limits */
+    uint64_t deadline_ns;  /* of the loop's clock; UINT64_MAX: none */
+    struct lkv_msg *reply; /* owned until finish */
+
+    /* Called once with the finished reply in request->reply (take it by setting that to NULL); the
+     * request is freed after it returns. Loop thread. */
+    void (*on_finish)(struct request *request);
+    void *owner, *tag; /* of on_finish */
+
+    /* The holder's own: index and term of the log entry, or a wire number. */
+    uint64_t index, term, number;
+};
+
+/* Returns owned with an empty reply, or NULL. */
+struct request *request_new(enum request_op op);
+
+/* Copies key and end into one blob. LKV_ENOMEM. */
+MUST_USE int request_set_keys(struct request *request, struct slice key, struct slice end);
+
+/* Fills the reply as the setters of msg.h do, then calls on_finish and frees. */
+void request_finish(struct request *request);
+void request_fail(struct request *request, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Frees without a final message: only before a submit has succeeded. NULL is fine. */
+void request_free(struct request *request);
+
+/* True for operations that change nothing, which may be tried again whatever happened. */
+static inline bool request_is_read(const struct request *request) {
+    return request->op != REQUEST_WRITE;
+}
+
+#endif

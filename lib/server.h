@@ -1,0 +1,42 @@
+/* The clients' side of a node: connections that speak MessagePack-RPC (docs/formats/client-rpc.md).
+ *
+ * Bounded per connection: bytes of requests being worked on (reading pauses beyond it) and bytes of
+ * replies not yet taken (the connection is closed beyond it: N14). A frame is pre-scanned as it
+ * arrives; a malformed one gets one error reply and the connection is closed. Loop thread only.
+ */
+#ifndef LIB_SERVER_H
+#define LIB_SERVER_H
+
+#include "base/loop.h"
+#include "base/net.h"
+#include "lib/request.h"
+
+struct server;
+
+struct server_host {
+    /* Takes the request on success; an error is answered by the server. */
+    int (*submit)(void *arg, struct request *request);
+    void *arg;
+};
+
+struct server_options {
+    uint64_t key_bytes_max, value_bytes_max;
+    uint64_t connections_max;
+    uint64_t timeout_ms_max; /* a client's timeout is cut to it */
+    const struct trace *trace;
+};
+
+MUST_USE int server_open(struct server **out, struct loop *loop,
+                         const struct server_options *options, const struct server_host *host);
+
+/* Takes over a connection whose first bytes (already read) say that it is a client's. Beyond the
+ * limit it gets LKV_EBUSY and is closed. */
+void server_adopt(struct server *server, struct net_conn *conn, struct slice first_bytes);
+
+size_t server_connections(const struct server *server);
+
+/* Closes all connections. Requests still being worked on finish into nothing; the server frees itself
+ * when the last has. */
+void server_close(struct server *server);
+
+#endif
