@@ -1,0 +1,165 @@
+#include "lib/hello_wire.h"
+
+#include "base/scan.h"
+
+#include <msgpack.h>
+#include <stdio.h>
+
+/* One array; later versions append fields, and a reader ignores what lies behind those it knows. */
+enum { HELLO_FIELDS = 15, MEMBER_FIELDS = 3 };
+
+static int append_bytes(void *data, const char *bytes, size_t size) {
+    struct buffer *out = data;
+    buffer_append(out, bytes, size);
+    return out->failed ? -1 : 0;
+}
+
+static void pack_text(msgpack_packer *packer, const char *text) {
+    size_t size = strlen(text);
+    msgpack_pack_str(packer, size);
+    msgpack_pack_str_body(packer, text, size);
+}
+
+void hello_encode(const struct hello *hello, struct buffer *out) {
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, out, append_bytes);
+    msgpack_pack_array(&packer, HELLO_FIELDS);
+    msgpack_pack_uint32(&packer, hello->protocol_min);
+    msgpack_pack_uint32(&packer, hello->protocol_max);
+    msgpack_pack_uint32(&packer, hello->feature_level);
+    msgpack_pack_uint64(&packer, hello->group_id);
+    msgpack_pack_uint64(&packer, hello->cluster_id);
+    msgpack_pack_uint64(&packer, hello->member_id);
+    msgpack_pack_uint64(&packer, hello->start_counter);
+    msgpack_pack_uint64(&packer, hello->boot_nonce);
+    msgpack_pack_uint64(&packer, hello->conn_nonce);
+    msgpack_pack_uint64(&packer, hello->sequence);
+    pack_text(&packer, hello->name);
+    pack_text(&packer, hello->address);
+    msgpack_pack_uint64(&packer, hello->last_index);
+    msgpack_pack_uint64(&packer, hello->last_term);
+    msgpack_pack_array(&packer, hello->member_count);
+    for (size_t i = 0; i < hello->member_count; i++) {
+        msgpack_pack_array(&packer, MEMBER_FIELDS);
+        pack_text(&packer, hello->members[i].name);
+        msgpack_pack_uint64(&packer, hello->members[i].id);
+        pack_text(&packer, hello->members[i].address);
+    }
+}
+
+/* Walks the fields of an array; the first that is absent or of another type sets `failed`. */
+struct fields {
+    const msgpack_object *at;
+    uint32_t left;
+    bool failed;
+};
+
+static const msgpack_object *next(struct fields *fields, msgpack_object_type type) {
+    if (fields->failed || fields->left == 0 || fields->at->type != type) {
+        fields->failed = true;
+        return NULL;
+    }
+    fields->left--;
+    return fields->at++;
+}
+
+static uint64_t next_u64(struct fields *fields) {
+    const msgpack_object *object = next(fields, MSGPACK_OBJECT_POSITIVE_INTEGER);
+    return object != NULL ? object->via.u64 : 0;
+}
+
+static uint32_t next_u32(struct fields *fields) {
+    uint64_t value = next_u64(fields);
+    fields->failed = fields->failed || value > UINT32_MAX;
+    return (uint32_t)value;
+}
+
+static void next_text(struct fields *fields, char *into, size_t capacity) {
+    const msgpack_object *object = next(fields, MSGPACK_OBJECT_STR);
+    if (object == NULL || object->via.str.size >= capacity ||
+        memchr(object->via.str.ptr, '\0', object->via.str.size) != NULL) {
+        fields->failed = true;
+        return;
+    }
+    memcpy(into, object->via.str.ptr, object->via.str.size);
+    into[object->via.str.size] = '\0';
+}
+
+static struct fields next_array(struct fields *fields) {
+    const msgpack_object *object = next(fields, MSGPACK_OBJECT_ARRAY);
+    if (object == NULL) {
+        return (struct fields){.failed = true};
+    }
+    return (struct fields){.at = object->via.array.ptr, .left = object->via.array.size};
+}
+
+static void decode_members(struct fields *fields, struct hello *out) {
+    struct fields list = next_array(fields);
+    if (list.failed || list.left > OPTION_PEERS_MAX) {
+        fields->failed = true;
+        return;
+    }
+    while (list.left > 0 && !list.failed) {
+        struct identity_member *member = &out->members[out->member_count++];
+        struct fields row = next_array(&list);
+        next_text(&row, member->name, sizeof(member->name));
+        member->id = next_u64(&row);
+        next_text(&row, member->address, sizeof(member->address));
+        list.failed = list.failed || row.failed;
+    }
+    fields->failed = fields->failed || list.failed;
+}
+
+static bool decode_fields(struct fields *fields, struct hello *out) {
+    out->protocol_min = next_u32(fields);
+    out->protocol_max = next_u32(fields);
+    out->feature_level = next_u32(fields);
+    out->group_id = next_u64(fields);
+    out->cluster_id = next_u64(fields);
+    out->member_id = next_u64(fields);
+    out->start_counter = next_u64(fields);
+    out->boot_nonce = next_u64(fields);
+    out->conn_nonce = next_u64(fields);
+    out->sequence = next_u64(fields);
+    next_text(fields, out->name, sizeof(out->name));
+    next_text(fields, out->address, sizeof(out->address));
+    out->last_index = next_u64(fields);
+    out->last_term = next_u64(fields);
+    decode_members(fields, out);
+    return !fields->failed && out->member_id != 0 && out->name[0] != '\0';
+}
+
+int hello_decode(struct slice body, struct hello *out, struct reason *why) {
+    *out = (struct hello){0};
+    struct scan scan = {0};
+    static const struct scan_limits limits = {.bytes_max = 64 * 1024, .objects_max = 1024};
+    int rc = scan_object(&scan, body, &limits, why);
+    if (rc != 1 || scan.offset != body.size) {
+        return rc < 0 ? rc
+                      : reason_set(why, LKV_EPROTOCOL, "hello of %zu bytes is not one whole object",
+                                   body.size);
+    }
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    bool good = msgpack_unpack_next(&unpacked, (const char *)body.data, body.size, &offset) ==
+                    MSGPACK_UNPACK_SUCCESS &&
+                unpacked.data.type == MSGPACK_OBJECT_ARRAY;
+    if (good) {
+        struct fields fields = {.at = unpacked.data.via.array.ptr,
+                                .left = unpacked.data.via.array.size};
+        good = decode_fields(&fields, out);
+    }
+    msgpack_unpacked_destroy(&unpacked);
+    if (!good) {
+        return reason_set(why, LKV_EPROTOCOL,
+                          "hello has a missing field or one of another type (expected %d fields)",
+                          HELLO_FIELDS);
+    }
+    if (out->protocol_min > PROTOCOL_MAX || out->protocol_max < PROTOCOL_MIN) {
+        return reason_set(why, LKV_EVERSION, "node %s speaks protocol %u to %u, this one %d to %d",
+                          out->name, out->protocol_min, out->protocol_max, PROTOCOL_MIN,
+                          PROTOCOL_MAX);
+    }
+    return 0;
+}

@@ -1,0 +1,190 @@
+#include "lib/identity.h"
+
+#include "base/buffer.h"
+#include "base/crc.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FORMAT_VERSION = 1, PATH_SIZE = 1200, FILE_MAX = 64 * 1024 };
+
+static void encode(const struct identity *identity, struct buffer *out) {
+    buffer_printf(out, "ledgerkv-identity %d\n", FORMAT_VERSION);
+    buffer_printf(out, "name %s\n", identity->name);
+    buffer_printf(out, "member_id %016" PRIx64 "\n", identity->member_id);
+    buffer_printf(out, "start_counter %" PRIu64 "\n", identity->start_counter);
+    buffer_printf(out, "group_id %" PRIu64 "\n", identity->group_id);
+    buffer_printf(out, "cluster_id %016" PRIx64 "\n", identity->cluster_id);
+    for (size_t i = 0; i < identity->member_count; i++) {
+        const struct identity_member *member = &identity->members[i];
+        buffer_printf(out, "member %s %016" PRIx64 " %s\n", member->name, member->id,
+                      member->address[0] != '\0' ? member->address : "-");
+    }
+    uint32_t crc = crc32c(0, buffer_slice(out));
+    buffer_printf(out, "crc32c %08" PRIx32 "\n", crc);
+}
+
+static int write_whole(struct disk *disk, const char *path, struct slice bytes) {
+    struct disk_file *file;
+    int rc = disk_open(disk, path, DISK_WRITE | DISK_CREATE | DISK_TRUNCATE, &file);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = disk_write(file, 0, &bytes, 1);
+    if (rc == 0) {
+        rc = disk_sync(file);
+    }
+    disk_close(file);
+    return rc;
+}
+
+int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
+                  struct reason *why) {
+    char path[PATH_SIZE];
+    char spare[PATH_SIZE];
+    (void)snprintf(path, sizeof(path), "%s/identity", dir);
+    (void)snprintf(spare, sizeof(spare), "%s/identity.new", dir);
+    struct buffer text;
+    buffer_init(&text);
+    encode(identity, &text);
+    int rc = text.failed ? LKV_ENOMEM : write_whole(disk, spare, buffer_slice(&text));
+    buffer_fini(&text);
+    if (rc == 0) {
+        rc = disk_rename(disk, spare, path);
+    }
+    if (rc == 0) {
+        rc = disk_sync_dir(disk, dir);
+    }
+    return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot write: %s", path, error_text(rc));
+}
+
+/* Reads the whole file as a NUL-terminated text; the caller frees it. */
+static int read_whole(struct disk *disk, const char *path, char **out, size_t *size) {
+    struct disk_file *file;
+    int rc = disk_open(disk, path, DISK_READ, &file);
+    if (rc != 0) {
+        return rc;
+    }
+    char *text = mem_alloc(FILE_MAX + 1);
+    rc = text != NULL ? disk_read(file, 0, text, FILE_MAX, size) : LKV_ENOMEM;
+    disk_close(file);
+    if (rc != 0) {
+        mem_free(text);
+        return rc;
+    }
+    text[*size] = '\0';
+    *out = text;
+    return 0;
+}
+
+static bool decode_member(const char *line, struct identity *out) {
+    if (out->member_count == OPTION_PEERS_MAX) {
+        return false;
+    }
+    struct identity_member *member = &out->members[out->member_count];
+    if (sscanf(line, "member %63s %" SCNx64 " %271s", member->name, &member->id, member->address) !=
+        3) {
+        return false;
+    }
+    if (strcmp(member->address, "-") == 0) {
+        member->address[0] = '\0';
+    }
+    out->member_count++;
+    return true;
+}
+
+static bool decode_line(const char *line, struct identity *out) {
+    int version;
+    return sscanf(line, "name %63s", out->name) == 1 ||
+           sscanf(line, "member_id %" SCNx64, &out->member_id) == 1 ||
+           sscanf(line, "start_counter %" SCNu64, &out->start_counter) == 1 ||
+           sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
+           sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
+           sscanf(line, "ledgerkv-identity %d", &version) == 1 || decode_member(line, out);
+}
+
+static int decode(char *text, size_t size, const char *path, struct identity *out,
+                  struct reason *why) {
+    int version = 0;
+    if (sscanf(text, "ledgerkv-identity %d", &version) != 1) {
+        return reason_set(why, LKV_EDAMAGED, "%s: does not begin with \"ledgerkv-identity\"", path);
+    }
+    if (version != FORMAT_VERSION) {
+        return reason_set(why, LKV_EVERSION, "%s: format version %d, this program knows %d", path,
+                          version, FORMAT_VERSION);
+    }
+    static const char label[] = "\ncrc32c ";
+    char *last = strstr(text, label);
+    uint32_t expected = 0;
+    if (last == NULL || sscanf(last + 1, "crc32c %" SCNx32, &expected) != 1) {
+        return reason_set(why, LKV_EDAMAGED, "%s: the checksum line is missing (%zu bytes)", path,
+                          size);
+    }
+    uint32_t found = crc32c(0, slice_of(text, (size_t)(last + 1 - text)));
+    if (found != expected) {
+        return reason_set(why, LKV_EDAMAGED, "%s: checksum %08" PRIx32 ", expected %08" PRIx32,
+                          path, found, expected);
+    }
+    last[1] = '\0';
+    *out = (struct identity){0};
+    char *rest = text;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        if (line[0] != '\0' && !decode_line(line, out)) {
+            return reason_set(why, LKV_EDAMAGED, "%s: cannot understand \"%.100s\"", path, line);
+        }
+    }
+    if (out->member_id == 0 || out->name[0] == '\0') {
+        return reason_set(why, LKV_EDAMAGED, "%s: name or member_id is missing", path);
+    }
+    return 0;
+}
+
+int identity_load(struct disk *disk, const char *dir, struct identity *out, struct reason *why) {
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof(path), "%s/identity", dir);
+    char *text = NULL;
+    size_t size = 0;
+    int rc = read_whole(disk, path, &text, &size);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot read: %s", path, error_text(rc));
+    }
+    rc = decode(text, size, path, out, why);
+    mem_free(text);
+    return rc;
+}
+
+const struct identity_member *identity_by_name(const struct identity *identity, const char *name) {
+    for (size_t i = 0; i < identity->member_count; i++) {
+        if (strcmp(identity->members[i].name, name) == 0) {
+            return &identity->members[i];
+        }
+    }
+    return NULL;
+}
+
+const struct identity_member *identity_by_id(const struct identity *identity, uint64_t id) {
+    for (size_t i = 0; i < identity->member_count; i++) {
+        if (identity->members[i].id == id) {
+            return &identity->members[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t identity_cluster_id(const struct identity_member *members, size_t count) {
+    /* A sum of well-mixed parts does not depend on the order in which the peers were written. */
+    uint64_t sum = 0x6c6564676572u;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t part = members[i].id;
+        for (const char *c = members[i].name; *c != '\0'; c++) {
+            part = (part ^ (uint8_t)*c) * 0x100000001b3u;
+        }
+        part ^= part >> 31;
+        part *= 0x94d049bb133111ebu;
+        sum += part ^ (part >> 29);
+    }
+    sum &= INT64_MAX;
+    return sum != 0 ? sum : 1;
+}

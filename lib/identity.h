@@ -1,0 +1,40 @@
+/* Who a node is, for ever: made once, kept in DIR/identity, shown in every hello (rules 17-20).
+ *
+ * The file is text, one "name value" a line, for people and for repair; its last line is a checksum
+ * of the rest. It is replaced whole (spare name, sync, rename, directory sync). */
+#ifndef LIB_IDENTITY_H
+#define LIB_IDENTITY_H
+
+#include "base/disk.h"
+#include "lib/options.h"
+
+struct identity_member {
+    char name[NAME_SIZE];
+    char address[ADDRESS_SIZE];
+    uint64_t id;
+};
+
+struct identity {
+    char name[NAME_SIZE];
+    uint64_t member_id;     /* the incarnation: 63 random bits, not 0 */
+    uint64_t start_counter; /* rises by one at each open, durable before the first hello */
+    uint64_t group_id;
+    uint64_t cluster_id;                              /* 0: blank, not founded yet */
+    struct identity_member members[OPTION_PEERS_MAX]; /* founding configuration, by name */
+    size_t member_count;
+};
+
+/* LKV_ENOENT when there is none; LKV_EDAMAGED, LKV_EVERSION with the reason. */
+MUST_USE int identity_load(struct disk *disk, const char *dir, struct identity *out,
+                           struct reason *why);
+MUST_USE int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
+                           struct reason *why);
+
+/* The member with this name or id, NULL when absent. */
+const struct identity_member *identity_by_name(const struct identity *identity, const char *name);
+const struct identity_member *identity_by_id(const struct identity *identity, uint64_t id);
+
+/* A hash over the set of (name, id), the same for every order; never 0 (rule 18). */
+uint64_t identity_cluster_id(const struct identity_member *members, size_t count);
+
+#endif

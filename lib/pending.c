@@ -1,0 +1,179 @@
+#include "lib/pending.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+void pending_init(struct pending *pending) {
+    *pending = (struct pending){0};
+    list_init(&pending->orphans);
+}
+
+void pending_fini(struct pending *pending) {
+    ASSERT(pending->waiting == 0);
+    mem_free(pending->ring);
+    pending->ring = NULL;
+}
+
+static struct request **slot(const struct pending *pending, uint64_t index) {
+    return &pending->ring[index & (pending->capacity - 1)];
+}
+
+static int grow(struct pending *pending, size_t needed) {
+    size_t capacity = pending->capacity > 0 ? pending->capacity : 256;
+    while (capacity < needed) {
+        capacity *= 2;
+    }
+    struct request **ring = mem_calloc(capacity, sizeof(struct request *));
+    if (ring == NULL) {
+        return LKV_ENOMEM;
+    }
+    for (size_t i = 0; i < pending->count; i++) {
+        uint64_t index = pending->first + i;
+        ring[index & (capacity - 1)] = *slot(pending, index);
+    }
+    mem_free(pending->ring);
+    pending->ring = ring;
+    pending->capacity = capacity;
+    return 0;
+}
+
+int pending_reserve(struct pending *pending, size_t more) {
+    /* + 1: the leader's own no-op may lie between two terms of one ring. */
+    size_t needed = pending->count + more + 1;
+    return needed > pending->capacity ? grow(pending, needed) : 0;
+}
+
+void pending_add(struct pending *pending, struct request *request, uint64_t index, uint64_t term) {
+    if (pending->count == 0) {
+        pending->first = index;
+        pending->term = term;
+    }
+    ASSERT(term == pending->term && index >= pending->first + pending->count);
+    /* Own entries without a waiter (no-op) leave holes. */
+    while (pending->first + pending->count < index) {
+        ASSERT(pending->count < pending->capacity);
+        *slot(pending, pending->first + pending->count++) = NULL;
+    }
+    ASSERT(pending->count < pending->capacity);
+    request->index = index;
+    request->term = term;
+    *slot(pending, index) = request;
+    pending->count++;
+    pending->waiting++;
+    pending->bytes += request->cost;
+}
+
+static void leave(struct pending *pending, struct request *request) {
+    pending->waiting--;
+    pending->bytes -= request->cost;
+}
+
+void pending_orphan(struct pending *pending) {
+    for (; pending->count > 0; pending->first++, pending->count--) {
+        struct request *request = *slot(pending, pending->first);
+        if (request != NULL) {
+            list_push_back(&pending->orphans, &request->link);
+        }
+    }
+}
+
+static void fail_unknown(struct request *request, const char *why) {
+    request_fail(request, LKV_EUNKNOWN, "%s; entry %llu of term %llu may still take effect", why,
+                 (unsigned long long)request->index, (unsigned long long)request->term);
+}
+
+static void decide_orphans(struct pending *pending, uint64_t index, uint64_t term,
+                           struct request **found) {
+    struct list_link *next;
+    for (struct list_link *at = pending->orphans.next; at != &pending->orphans; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->index > index) {
+            continue;
+        }
+        list_remove(at);
+        leave(pending, request);
+        if (request->index < index) {
+            fail_unknown(request, "passed over while this node did not lead");
+        } else if (request->term == term && *found == NULL) {
+            *found = request;
+        } else {
+            request_fail(request, LKV_ENOTLEADER,
+                         "leadership was lost, and another entry took index %llu: not done",
+                         (unsigned long long)index);
+        }
+    }
+}
+
+/* The oldest slot's waiter, removed with its slot. */
+static struct request *shift(struct pending *pending) {
+    struct request *request = *slot(pending, pending->first);
+    pending->first++;
+    pending->count--;
+    if (request != NULL) {
+        leave(pending, request);
+    }
+    return request;
+}
+
+struct request *pending_take(struct pending *pending, uint64_t index, uint64_t term) {
+    struct request *found = NULL;
+    if (!list_empty(&pending->orphans)) {
+        decide_orphans(pending, index, term, &found);
+    }
+    while (pending->count > 0 && pending->first < index) {
+        struct request *passed = shift(pending);
+        if (passed != NULL) {
+            fail_unknown(passed, "passed over");
+        }
+    }
+    if (pending->count > 0 && pending->first == index && pending->term == term) {
+        found = shift(pending);
+    }
+    return found;
+}
+
+void pending_skip(struct pending *pending, uint64_t index) {
+    pending_orphan(pending);
+    struct list_link *next;
+    for (struct list_link *at = pending->orphans.next; at != &pending->orphans; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->index <= index) {
+            list_remove(at);
+            leave(pending, request);
+            fail_unknown(request, "covered by an image from another node");
+        }
+    }
+}
+
+uint64_t pending_expire(struct pending *pending, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    for (size_t i = 0; i < pending->count; i++) {
+        struct request **at = slot(pending, pending->first + i);
+        if (*at == NULL) {
+            continue;
+        }
+        struct request *request = *at;
+        if (request->deadline_ns <= now_ns) {
+            *at = NULL;
+            leave(pending, request);
+            fail_unknown(request, "no quorum acknowledged it in time");
+        } else if (request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    struct list_link *next;
+    for (struct list_link *at = pending->orphans.next; at != &pending->orphans; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            list_remove(at);
+            leave(pending, request);
+            fail_unknown(request, "leadership was lost");
+        } else if (request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    return earliest;
+}

@@ -1,0 +1,45 @@
+/* Writes that were appended and wait for their entry to be applied, found by (index, term).
+ *
+ * What a term of leadership appended lies in a ring by index. When the leadership ends the rest
+ * becomes orphans: their fate is known when some entry is applied at their index, by its term (rule
+ * 28), or never (deadline, image): unknown. One thread. */
+#ifndef LIB_PENDING_H
+#define LIB_PENDING_H
+
+#include "lib/request.h"
+
+struct pending {
+    struct request **ring; /* owned; capacity is a power of two; NULL slots have no waiter */
+    size_t capacity;
+    uint64_t first; /* index of the oldest slot */
+    size_t count;   /* slots from `first` on */
+    uint64_t term;
+    struct list_link orphans; /* of struct request, any order */
+    size_t waiting;           /* requests held in total */
+    size_t bytes;             /* sum of their cost */
+};
+
+void pending_init(struct pending *pending);
+void pending_fini(struct pending *pending); /* must be empty */
+
+/* Makes room for `more` waiters, so that pending_add cannot fail. LKV_ENOMEM. */
+MUST_USE int pending_reserve(struct pending *pending, size_t more);
+
+/* `index` is above all earlier ones of this term; index and term are stored in the request. */
+void pending_add(struct pending *pending, struct request *request, uint64_t index, uint64_t term);
+
+/* This node no longer leads the term of its waiters. */
+void pending_orphan(struct pending *pending);
+
+/* The waiter of (index, term), removed, or NULL. Every orphan at or below `index` that this decides
+ * otherwise is finished here: not done (another term), or unknown (passed over). */
+struct request *pending_take(struct pending *pending, uint64_t index, uint64_t term);
+
+/* State up to `index` came from elsewhere (an image): what waited there is unknown. */
+void pending_skip(struct pending *pending, uint64_t index);
+
+/* Finishes as unknown what is past its deadline, or everything when now_ns is UINT64_MAX. Returns
+ * the earliest deadline left. */
+uint64_t pending_expire(struct pending *pending, uint64_t now_ns);
+
+#endif
