@@ -6,6 +6,8 @@
 #include "kv/kv.h"
 #include "lib/ledgerkv.h"
 
+#include <stdarg.h>
+
 enum { MSG_NUMBERS_MAX = 20, MSG_STRINGS_MAX = 10 };
 
 /* The names are static strings of the table in msg.c: a name that comes from the wire is looked up
@@ -44,12 +46,18 @@ struct lkv_msg {
 
 struct lkv_msg *msg_new(enum lkv_kind kind, void *tag); /* NULL when out of memory */
 
-/* Setters on a message that nobody else sees yet. They fail only for want of memory, and then leave
- * the value out: an answer without its text is better than none. */
+/* Setters on a message that nobody else sees yet. They fail only for want of memory or room, and then
+ * leave the value out: an answer without its text is better than none. A name must be in the table.
+ * `format` may be NULL: the text is the table's sentence of rc. */
 void msg_set_rc(struct lkv_msg *msg, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+void msg_set_rc_list(struct lkv_msg *msg, int rc, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 void msg_set_u64(struct lkv_msg *msg, const char *name, uint64_t value);
 void msg_set_str(struct lkv_msg *msg, const char *name, const char *value);
 void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member);
+
+/* Drops everything but kind and tag, for another attempt at the same operation. */
+void msg_clear(struct lkv_msg *msg);
 
 /* The table's own copy of a known name, NULL for an unknown one. */
 const char *msg_known_name(struct slice name);

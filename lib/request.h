@@ -18,6 +18,7 @@ enum request_op {
 
 struct request {
     struct list_link link;      /* the list of its present holder */
+    struct list_link expiry;    /* of its holder's struct deadlines */
     struct request *inbox_next; /* of the inbox */
     enum request_op op;
     bool forwarded; /* came from a follower: answered here or refused, never passed on */
@@ -47,7 +48,8 @@ struct request *request_new(enum request_op op);
 /* Copies key and end into one blob. LKV_ENOMEM. */
 MUST_USE int request_set_keys(struct request *request, struct slice key, struct slice end);
 
-/* Fills the reply as the setters of msg.h do, then calls on_finish and frees. */
+/* Calls on_finish and frees. request_fail fills the reply first, as msg_set_rc does. The request is on
+ * no list any more. */
 void request_finish(struct request *request);
 void request_fail(struct request *request, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
 

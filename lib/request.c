@@ -1,0 +1,67 @@
+#include "lib/request.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+struct request *request_new(enum request_op op) {
+    struct request *request = mem_calloc(1, sizeof(*request));
+    if (request == NULL) {
+        return NULL;
+    }
+    request->reply = msg_new(LKV_REPLY, NULL);
+    if (request->reply == NULL) {
+        mem_free(request);
+        return NULL;
+    }
+    list_init(&request->link);
+    list_init(&request->expiry);
+    request->op = op;
+    request->deadline_ns = UINT64_MAX;
+    return request;
+}
+
+int request_set_keys(struct request *request, struct slice key, struct slice end) {
+    ASSERT(request->bytes == NULL);
+    struct blob *bytes = blob_new(key.size + end.size);
+    if (bytes == NULL) {
+        return LKV_ENOMEM;
+    }
+    if (key.size > 0) {
+        memcpy(bytes->data, key.data, key.size);
+    }
+    if (end.size > 0) {
+        memcpy(bytes->data + key.size, end.data, end.size);
+    }
+    request->bytes = bytes;
+    request->key = slice_of(bytes->data, key.size);
+    request->end = slice_of(bytes->data + key.size, end.size);
+    return 0;
+}
+
+void request_finish(struct request *request) {
+    if (request->on_finish != NULL) {
+        request->on_finish(request);
+    }
+    request_free(request);
+}
+
+void request_fail(struct request *request, int rc, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    msg_set_rc_list(request->reply, rc, format, args);
+    va_end(args);
+    request_finish(request);
+}
+
+void request_free(struct request *request) {
+    if (request == NULL) {
+        return;
+    }
+    /* A holder that still lists it would touch freed memory later. */
+    ASSERT(list_empty(&request->link));
+    ASSERT(list_empty(&request->expiry));
+    blob_unref(request->bytes);
+    blob_unref(request->command);
+    lkv_msg_free(request->reply);
+    mem_free(request);
+}
