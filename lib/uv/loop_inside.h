@@ -66,6 +66,17 @@ struct loop_uv {
     struct work_queue queues[LOOP_QUEUES]; /* if with_workers */
 };
 
+/* Moves all of `from` to `to`, which need not be initialised, in its order. */
+static inline void list_take(struct list_link *to, struct list_link *from) {
+    list_init(to);
+    if (!list_empty(from)) {
+        *to = *from;
+        to->next->prev = to;
+        to->prev->next = to;
+        list_init(from);
+    }
+}
+
 static inline struct loop_uv *loop_uv_of(struct loop *loop) {
     return (struct loop_uv *)(void *)loop;
 }

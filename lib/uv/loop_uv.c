@@ -100,21 +100,10 @@ static void wake(struct loop *base) {
     loop_uv_notify(loop_uv_of(base), LOOP_NOTICE_WAKE);
 }
 
-/* Moves the whole list, in its order. */
-static void take_list(struct list_link *to, struct list_link *from) {
-    list_init(to);
-    if (!list_empty(from)) {
-        *to = *from;
-        to->next->prev = to;
-        to->prev->next = to;
-        list_init(from);
-    }
-}
-
 static void finish_jobs(struct loop_uv *loop) {
     struct list_link batch;
     (void)pthread_mutex_lock(&loop->mutex);
-    take_list(&batch, &loop->finished);
+    list_take(&batch, &loop->finished);
     (void)pthread_mutex_unlock(&loop->mutex);
 
     for (struct list_link *link; (link = list_pop_front(&batch)) != NULL;) {
@@ -371,6 +360,7 @@ static void *run(void *arg) {
     atomic_store(&loop->self, pthread_self());
     (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
     wait_for_jobs(loop);
+    loop->ended = true;
     flush_hooks(loop); /* here, not in close: SIGPIPE is blocked on this thread */
     return NULL;
 }
