@@ -99,6 +99,10 @@ LKV_API bool lkv_retryable(int rc);
 LKV_API const char *lkv_error_name(int rc); /* "LKV_EBUSY"; static storage */
 LKV_API const char *lkv_error_text(int rc); /* "a queue is full, try again"; static storage */
 
+/* A sentence about the last call of this thread that returned an error: limit and size, the leader's
+ * address, what was expected and what came. Thread: valid on the calling thread until its next call. */
+LKV_API const char *lkv_last_text(void);
+
 /* ------------------------------------------------------------------ options
  *
  * Names and texts as in kvctl's flags and its configuration file; lkv_options_help() lists all with

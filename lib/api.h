@@ -1,0 +1,31 @@
+/* What the files of the public verbs share. */
+#ifndef LIB_API_H
+#define LIB_API_H
+
+#include "lib/handle.h"
+#include "lib/limits.h"
+
+/* A new request with its deadline, or an error that is remembered for lkv_last_text: LKV_EINVAL for a
+ * timeout below LKV_DEFAULT. */
+MUST_USE int api_begin(struct lkv *db, enum request_op op, int64_t timeout_ms,
+                       struct request **out);
+
+/* Both take the request in any case. api_call waits for its final message, which is *out (NULL when
+ * nothing was submitted), and returns that one's rc. With `out` NULL the message is freed. */
+MUST_USE int api_call(struct lkv *db, struct request *request, struct lkv_msg **out);
+MUST_USE int api_submit(struct lkv *db, struct request *request, struct lkv_queue *queue,
+                        void *tag);
+
+/* The calling thread's lkv_last_text. Both return rc. */
+int api_fail(int rc, const char *format, ...) PRINTF_LIKE(2, 3);
+int api_fail_with(int rc, const struct reason *why);
+
+/* LKV_EINVAL for bytes without data. */
+MUST_USE int api_slice(struct lkv_bytes bytes, struct slice *out);
+
+static inline struct limits api_limits(const struct lkv *db) {
+    return (struct limits){.key_bytes_max = db->key_bytes_max,
+                           .value_bytes_max = db->value_bytes_max};
+}
+
+#endif
