@@ -1,0 +1,379 @@
+/* Second half of recovery: the chain of records, and what is damaged, torn or dead. */
+#include "log/recover.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "log/recover_parts.h"
+
+/* The walk over all segments in order. `terms` in the recovery is the chain built so far. */
+struct chain {
+    struct recovery *recovery;
+    const struct recovery_source *source;
+    bool started;
+    bool conflict; /* the newest evidence at the image's index contradicts the image */
+    bool stopped;  /* torn here: nothing behind it counts */
+    /* where we are, for reports */
+    struct segment *segment;
+    struct scan *scan;
+    bool is_newest;
+};
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t greatest(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static const char *file_of(const struct chain *chain, char name[LOG_NAME_SIZE]) {
+    segment_name(name, chain->segment->number);
+    return name;
+}
+
+static int observe(struct chain *chain, enum log_finding kind, const struct scan_item *item,
+                   const char *text) {
+    const struct recovery_observer *observer = chain->source->observer;
+    return observer != NULL
+               ? observer->on_item(observer->arg, kind, chain->segment, item, chain->scan, text)
+               : 0;
+}
+
+/* Rule 14: the image tells what the log must say at the image's index; the last word counts, since
+ * a dropped segment with cut records may have come back in front of it. */
+static void compare_with_image(struct chain *chain, uint64_t index, uint64_t term) {
+    if (index == chain->source->image_index && index > 0 && chain->source->image_term != 0) {
+        chain->conflict = term != chain->source->image_term;
+    }
+}
+
+static void start_at(struct chain *chain, uint64_t index, uint64_t term) {
+    log_terms_restart(&chain->recovery->terms, index, term);
+    chain->started = true;
+    compare_with_image(chain, index, term);
+}
+
+static int add_gap(struct recovery *recovery, uint64_t first, uint64_t last, uint64_t term) {
+    struct recovery_damage *damage = &recovery->damage;
+    struct recovery_gap *grown =
+        mem_array_grow(damage->gaps, &damage->gap_capacity, damage->gap_count + 1, sizeof(*grown));
+    if (grown == NULL) {
+        return LKV_ENOMEM;
+    }
+    damage->gaps = grown;
+    grown[damage->gap_count++] =
+        (struct recovery_gap){.first = first, .last = last, .known_term = term};
+    return 0;
+}
+
+/* Entries [first, last] were acknowledged and are not readable (an empty range: terms that do not
+ * fit together). The chain goes on behind them, so that the report is complete. */
+static int damaged(struct chain *chain, uint64_t first, uint64_t last, uint64_t known_term,
+                   uint64_t offset, const char *found) {
+    const struct log_terms *terms = &chain->recovery->terms;
+    char name[LOG_NAME_SIZE];
+    int rc = recovery_damaged(chain->recovery, chain->source, file_of(chain, name), offset,
+                              "expected entry %llu after (%llu, term %llu), found %s "
+                              "(acknowledged: the mark is %llu)",
+                              (unsigned long long)first, (unsigned long long)terms->last,
+                              (unsigned long long)log_terms_at(terms, terms->last), found,
+                              (unsigned long long)chain->recovery->mark.index);
+    return rc != 0 ? rc : add_gap(chain->recovery, first, greatest(first, last), known_term);
+}
+
+/* Something valid says that the entry before `index` has `prev_term`: does the chain agree? What a
+ * segment's header says about it was durable before the header was (`is_header`). */
+static int expect(struct chain *chain, uint64_t index, uint64_t prev_term, bool is_header,
+                  uint64_t offset, const char *found) {
+    struct log_terms *terms = &chain->recovery->terms;
+    uint64_t image = chain->source->image_index;
+    if (!chain->started) {
+        start_at(chain, image, chain->source->image_term);
+        chain->conflict = false;
+        if (index <= image + 1) {
+            start_at(chain, index - 1, prev_term);
+            return 0;
+        }
+    }
+    if (index == terms->last + 1 && prev_term == log_terms_at(terms, terms->last)) {
+        compare_with_image(chain, index - 1, prev_term);
+        return 0; /* rule 6: index and prev_term continue */
+    }
+    if (index <= image + 1) {
+        start_at(chain, index - 1, prev_term); /* rule 14: a hole below the image is none */
+        return 0;
+    }
+    uint64_t missing = greatest(least(index, terms->last + 1), image + 1);
+    if (missing > chain->recovery->mark.index && !is_header) {
+        chain->stopped = true; /* rule 8: above the mark = torn */
+        return 0;
+    }
+    int rc = damaged(chain, least(missing, index - 1), index - 1, 0, offset, found);
+    start_at(chain, index - 1, prev_term);
+    return rc;
+}
+
+static int accept(struct chain *chain, const struct scan_item *item) {
+    struct recovery *recovery = chain->recovery;
+    const struct record_header *header = &item->header;
+    if (log_terms_reserve(&recovery->terms, 1) != 0) {
+        return LKV_ENOMEM;
+    }
+    log_terms_push(&recovery->terms, header->index, header->term);
+    compare_with_image(chain, header->index, header->term);
+    segment_note(chain->segment, header->index, item->offset);
+    chain->segment->last = header->index;
+    chain->segment->tail = item->end;
+    if (chain->is_newest && header->index <= recovery->mark.index) {
+        recovery->rewrite_from = item->end;
+    }
+    return observe(chain, LOG_RECORD, item, NULL);
+}
+
+/* The header is whole, the payload is not. */
+static int bad_payload(struct chain *chain, const struct scan_item *item) {
+    const struct record_header *header = &item->header;
+    if (header->index > greatest(chain->recovery->mark.index, chain->source->image_index)) {
+        chain->stopped = true;
+        return 0;
+    }
+    int rc = 0;
+    if (header->index > chain->source->image_index) {
+        rc = damaged(chain, header->index, header->index, header->term, item->offset,
+                     "crc mismatch in its payload");
+    }
+    start_at(chain, header->index, header->term);
+    chain->segment->last = header->index;
+    chain->segment->tail = item->end;
+    return rc;
+}
+
+static int torn_item(struct chain *chain, const struct scan_item *item) {
+    struct recovery *recovery = chain->recovery;
+    ASSERT(chain->is_newest);
+    if (!recovery->needs_segment) {
+        recovery->torn_offset = chain->segment->tail;
+    }
+    recovery->needs_segment = true; /* rule 7: the torn tail is not written over */
+    recovery->torn_records += item->header.type != LOG_TYPE_MARK;
+    return observe(chain, LOG_TORN, item, "torn (never acknowledged)");
+}
+
+static int one_record(struct chain *chain, const struct scan_item *item) {
+    int rc = expect(chain, item->header.index, item->header.prev_term, false,
+                    item->after_hole ? item->hole_at : item->offset,
+                    item->after_hole ? "bytes without a valid checksum" : "another record");
+    if (rc != 0 || chain->stopped) {
+        return rc;
+    }
+    bool intact;
+    rc = scan_payload(chain->scan, item, NULL, &intact);
+    if (rc != 0) {
+        return rc;
+    }
+    return intact ? accept(chain, item) : bad_payload(chain, item);
+}
+
+static int one_item(struct chain *chain, const struct scan_item *item) {
+    int rc = 0;
+    if (!chain->stopped) {
+        if (item->header.type == LOG_TYPE_MARK) {
+            chain->segment->tail = item->end;
+            return observe(chain, LOG_MARK, item, NULL);
+        }
+        rc = one_record(chain, item);
+    }
+    return rc == 0 && chain->stopped ? torn_item(chain, item) : rc;
+}
+
+/* Dead records are of interest to the offline walk only. */
+static int walk_dead(struct chain *chain, struct scan_item *item) {
+    int more = 1;
+    while (chain->source->observer != NULL && more == 1) {
+        int rc = observe(chain, LOG_DEAD, item, "dead (cut by a later segment)");
+        if (rc != 0) {
+            return rc;
+        }
+        more = scan_next(chain->scan, item);
+    }
+    return more < 0 ? more : 0;
+}
+
+static int walk_records(struct chain *chain, uint64_t bound) {
+    struct scan_item item;
+    int more;
+    while ((more = scan_next(chain->scan, &item)) == 1) {
+        if (item.header.type != LOG_TYPE_MARK && item.header.index > bound) {
+            return walk_dead(chain, &item); /* rule 7: a later cut, or the next segment */
+        }
+        int rc = one_item(chain, &item);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return more;
+}
+
+static int walk_segment(struct chain *chain, struct segment *segment, uint64_t bound,
+                        struct reason *why) {
+    chain->segment = segment;
+    struct scan scan;
+    int rc = scan_init(&scan, segment->file, &chain->recovery->vote.record.identity,
+                       segment->number, LOG_BLOCK, segment->capacity, SCAN_WINDOW);
+    chain->scan = &scan;
+    if (rc == 0 && segment->first <= bound) {
+        rc = expect(chain, segment->first, segment->prev_term, true, 0, "the next segment");
+    }
+    if (rc == 0) {
+        rc = walk_records(chain, bound);
+    }
+    if (rc < 0) {
+        char name[LOG_NAME_SIZE];
+        (void)reason_set(why, rc, "%s/%s:%llu: cannot read: %s", chain->source->dir,
+                         file_of(chain, name), (unsigned long long)scan.at, error_text(rc));
+    }
+    scan_fini(&scan);
+    return rc;
+}
+
+/* Rule 8: the scan for marks passes holes to the newest segment's end. Older segments need none:
+ * the newest header's mark beats them. */
+static int find_mark(struct recovery *recovery, struct reason *why) {
+    const struct segment *newest = recovery->segments[recovery->segment_count - 1];
+    struct scan scan;
+    struct scan_item item;
+    int rc = scan_init(&scan, newest->file, &recovery->vote.record.identity, newest->number,
+                       LOG_BLOCK, newest->capacity, SCAN_WINDOW);
+    while (rc == 0 && (rc = scan_next(&scan, &item)) == 1) {
+        struct log_mark_value mark = {.segment = newest->number,
+                                      .index = item.header.mark_index,
+                                      .term = item.header.mark_term};
+        recovery->mark = log_mark_newer(recovery->mark, mark);
+        rc = 0;
+    }
+    if (rc < 0) {
+        (void)reason_set(why, rc, "segment %llu:%llu: cannot read: %s",
+                         (unsigned long long)newest->number, (unsigned long long)scan.at,
+                         error_text(rc));
+    }
+    scan_fini(&scan);
+    return rc;
+}
+
+/* Rule 7: what a later segment begins with, or before, is not an earlier one's any more. */
+static uint64_t bound_of(const struct recovery *recovery, size_t i) {
+    uint64_t bound = UINT64_MAX - 1;
+    for (size_t later = i + 1; later < recovery->segment_count; later++) {
+        bound = least(bound, recovery->segments[later]->first - 1);
+    }
+    return bound;
+}
+
+static int walk_all(struct chain *chain, struct reason *why) {
+    struct recovery *recovery = chain->recovery;
+    for (size_t i = 0; i < recovery->segment_count; i++) {
+        struct segment *segment = recovery->segments[i];
+        uint64_t bound = bound_of(recovery, i);
+        chain->is_newest = i + 1 == recovery->segment_count;
+        bool dead = segment->first > bound; /* rule 7: skipped before gaps are judged */
+        if (dead && chain->source->observer == NULL) {
+            continue;
+        }
+        int rc = walk_segment(chain, segment, bound, why);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* The log's end against the mark and the image. */
+static int judge_end(struct chain *chain) {
+    struct recovery *recovery = chain->recovery;
+    struct log_terms *terms = &recovery->terms;
+    const struct log_mark_value *mark = &recovery->mark;
+    uint64_t image = chain->source->image_index;
+    if (chain->conflict) {
+        /* The image was installed over this log and the process died before it restarted it. */
+        recovery->superseded = recovery->needs_segment = true;
+        recovery->damage.found = recovery->damage.end_unknown; /* of entries that count no more */
+        recovery->damage.gap_count = 0;
+        log_terms_restart(terms, image, chain->source->image_term);
+        return 0;
+    }
+    if (mark->index > greatest(terms->last, image)) {
+        char name[LOG_NAME_SIZE];
+        uint64_t first = greatest(terms->last, image) + 1;
+        int rc =
+            recovery_damaged(recovery, chain->source, file_of(chain, name), chain->segment->tail,
+                             "expected entries %llu to %llu, found no valid record "
+                             "(acknowledged)",
+                             (unsigned long long)first, (unsigned long long)mark->index);
+        return rc != 0 ? rc : add_gap(recovery, first, mark->index, 0);
+    }
+    if (mark->index > image && mark->index > terms->base_index &&
+        log_terms_at(terms, mark->index) != mark->term) {
+        char name[LOG_NAME_SIZE];
+        return recovery_damaged(recovery, chain->source, file_of(chain, name), LOG_BLOCK,
+                                "expected entry %llu of term %llu, found term %llu",
+                                (unsigned long long)mark->index, (unsigned long long)mark->term,
+                                (unsigned long long)log_terms_at(terms, mark->index));
+    }
+    if (terms->last < image) {
+        recovery->needs_segment = true; /* it continues behind the image */
+        log_terms_restart(terms, image, chain->source->image_term);
+    }
+    return 0;
+}
+
+/* Parts the dead segments from the live ones, once it is known where the log begins. */
+static void separate_dead(struct recovery *recovery) {
+    size_t live = 0;
+    for (size_t i = 0; i < recovery->segment_count; i++) {
+        struct segment *segment = recovery->segments[i];
+        uint64_t bound = bound_of(recovery, i);
+        bool newest = i + 1 == recovery->segment_count;
+        bool below = least(segment->last, bound) <= recovery->terms.base_index;
+        segment->last = least(segment->last, bound);
+        if (!newest && (segment->first > bound || below)) {
+            recovery->dead[recovery->dead_count++] = segment;
+        } else {
+            recovery->segments[live++] = segment;
+        }
+    }
+    recovery->segment_count = live;
+}
+
+int recovery_run(struct recovery *recovery, const struct recovery_source *source,
+                 struct reason *why) {
+    *recovery = (struct recovery){.rewrite_from = LOG_BLOCK};
+    struct chain chain = {.recovery = recovery, .source = source};
+    int rc = recovery_open_files(recovery, source, why);
+    if (rc != 0) {
+        return rc;
+    }
+    if (recovery->vote.record.mark.segment > recovery->highest_number) {
+        recovery->damage.end_unknown = true; /* rule 8 */
+        rc = recovery_damaged(recovery, source, LOG_VOTE_NAME, 0,
+                              "its mark names segment %llu, found none above %llu",
+                              (unsigned long long)recovery->vote.record.mark.segment,
+                              (unsigned long long)recovery->highest_number);
+    }
+    recovery->mark = log_mark_newer(recovery->mark, recovery->vote.record.mark);
+    log_terms_restart(&recovery->terms, source->image_index, source->image_term);
+    if (rc != 0 || recovery->segment_count == 0) {
+        recovery->needs_segment = true;
+        return rc;
+    }
+    rc = find_mark(recovery, why);
+    if (rc == 0) {
+        rc = walk_all(&chain, why);
+    }
+    if (rc == 0) {
+        rc = judge_end(&chain);
+    }
+    if (rc == 0) {
+        separate_dead(recovery);
+    }
+    return rc;
+}

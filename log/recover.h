@@ -1,0 +1,80 @@
+/* What a log directory says, read once at open and by the offline walk. Reads only.
+ *
+ * The newest segment's header states a mark through its first index - 1, and the highest segment
+ * wins among marks (rule 8), so everything in older segments is known durable: what is unreadable
+ * there is damage. Only in the newest segment can an end be torn, namely above the mark:
+ *
+ *     segment 7                 segment 9 (newest)
+ *     [1..40]                   [31..33 | mark 33 | 34 35 | ??? 37 ]
+ *     31..40 are dead           durable   mark ^     |       ^ torn: cut off, counted
+ *     (9 was a cut at 31)                            ^ last
+ */
+#ifndef LOG_RECOVER_H
+#define LOG_RECOVER_H
+
+#include "log/log.h"
+#include "log/names.h"
+#include "log/scan.h"
+#include "log/segment.h"
+#include "log/terms.h"
+#include "log/vote.h"
+
+/* Entries that were durable and cannot be read. */
+struct recovery_gap {
+    uint64_t first, last;
+    uint64_t known_term; /* of the one entry, when its header is intact; else 0 */
+};
+
+struct recovery_damage {
+    bool found;
+    bool end_unknown; /* a header, a segment or both vote slots are lost: more may be missing */
+    struct recovery_gap *gaps; /* owned, ascending */
+    size_t gap_count, gap_capacity;
+    struct reason first; /* file:offset, expected and found, of the first finding */
+};
+
+/* Hears everything in file order, for the offline walk. Non-zero ends the recovery with it. */
+struct recovery_observer {
+    int (*on_item)(void *arg, enum log_finding kind, const struct segment *segment,
+                   const struct scan_item *item, struct scan *scan, const char *text);
+    int (*on_finding)(void *arg, enum log_finding kind, const char *file, uint64_t offset,
+                      const char *text);
+    void *arg;
+};
+
+struct recovery {
+    struct name_list names;
+    bool blank; /* neither a vote nor a segment */
+    struct vote_file vote;
+    int vote_slots_valid;
+    struct segment **segments; /* owned until taken; every readable header, ascending */
+    size_t segment_count;      /* the live ones come to [0, segment_count) ... */
+    struct segment **dead;     /* ... and these hold nothing that counts any more */
+    size_t dead_count;
+    uint64_t highest_number; /* of any name or header */
+    struct log_mark_value mark;
+    struct log_terms terms; /* what is readable and live */
+    uint64_t rewrite_from;  /* in the newest segment: end of what the mark covers (rule 9) */
+    bool needs_segment;     /* the newest one cannot be continued */
+    bool superseded;        /* the image contradicts the log: the image is right */
+    uint64_t torn_records;
+    uint64_t torn_offset; /* in the newest segment */
+    struct recovery_damage damage;
+};
+
+struct recovery_source {
+    struct disk *disk;
+    const char *dir;
+    int open_flags;                           /* DISK_READ or DISK_WRITE */
+    const struct log_identity *identity;      /* NULL: whatever the files say */
+    uint64_t image_index, image_term;         /* image_term 0: not known, not compared */
+    const struct recovery_observer *observer; /* NULL: nobody listens */
+};
+
+/* 0 also when damage was found: see `damage`. LKV_EVERSION, LKV_EIDENTITY, LKV_EIO, LKV_ENOMEM.
+ * To be followed by recovery_fini in every case. */
+MUST_USE int recovery_run(struct recovery *recovery, const struct recovery_source *source,
+                          struct reason *why);
+void recovery_fini(struct recovery *recovery);
+
+#endif

@@ -1,0 +1,176 @@
+/* First half of recovery: names, the vote file, the segments' headers. */
+#include "log/recover_parts.h"
+
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int recovery_damaged(struct recovery *recovery, const struct recovery_source *source,
+                     const char *file, uint64_t offset, const char *format, ...) {
+    struct reason text = {{0}};
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text.text, sizeof(text.text), format, args);
+    va_end(args);
+    if (!recovery->damage.found) {
+        (void)reason_set(&recovery->damage.first, LKV_EDAMAGED, "%s/%s:%llu: %.300s", source->dir,
+                         file, (unsigned long long)offset, text.text);
+    }
+    recovery->damage.found = true;
+    const struct recovery_observer *observer = source->observer;
+    return observer != NULL
+               ? observer->on_finding(observer->arg, LOG_DAMAGED, file, offset, text.text)
+               : 0;
+}
+
+static int open_vote(struct recovery *recovery, const struct recovery_source *source,
+                     struct reason *why) {
+    recovery->blank = !recovery->names.vote && recovery->names.segment_count == 0;
+    if (recovery->blank) {
+        return 0;
+    }
+    struct reason detail = {{0}};
+    int rc = recovery->names.vote
+                 ? vote_open(&recovery->vote, source->disk, source->dir, source->open_flags,
+                             source->identity, &recovery->vote_slots_valid, &detail)
+                 : reason_set(&detail, LKV_EDAMAGED, "expected the file beside the segments");
+    if (rc == LKV_EDAMAGED) {
+        /* Rule 11: without a vote this node must not vote, whatever its log says. */
+        recovery->damage.end_unknown = true;
+        return recovery_damaged(recovery, source, LOG_VOTE_NAME, 0, "%s", detail.text);
+    }
+    if (rc != 0) {
+        return reason_set(why, rc, "%s", detail.text);
+    }
+    return 0;
+}
+
+static bool same_identity(const struct log_identity *a, const struct log_identity *b) {
+    return a->cluster_id == b->cluster_id && a->group_id == b->group_id;
+}
+
+/* What must hold for a header beyond its own checksum. */
+static int judge_header(const struct recovery_source *source, const struct segment_header *header,
+                        uint64_t number, struct reason *why) {
+    if (source->identity != NULL && !same_identity(source->identity, &header->identity)) {
+        return reason_set(why, LKV_EIDENTITY,
+                          "belongs to cluster %016llx group %llu, expected %016llx group %llu",
+                          (unsigned long long)header->identity.cluster_id,
+                          (unsigned long long)header->identity.group_id,
+                          (unsigned long long)source->identity->cluster_id,
+                          (unsigned long long)source->identity->group_id);
+    }
+    if (header->number != number) {
+        return reason_set(why, LKV_EDAMAGED, "expected segment %llu, found the header of %llu",
+                          (unsigned long long)number, (unsigned long long)header->number);
+    }
+    return 0;
+}
+
+static int read_header(struct disk_file *file, struct segment_header *header, struct reason *why) {
+    uint8_t block[LOG_HEADER_SIZE];
+    size_t got;
+    int rc = disk_read(file, 0, block, sizeof(block), &got);
+    if (rc != 0) {
+        return reason_set(why, rc, "cannot read: %s", error_text(rc));
+    }
+    return segment_header_decode(slice_of(block, got), header, why);
+}
+
+static int load_segment(struct recovery *recovery, const struct recovery_source *source,
+                        struct disk_file *file, uint64_t number, struct reason *why) {
+    struct segment_header header;
+    uint64_t size;
+    int rc = read_header(file, &header, why);
+    if (rc == 0) {
+        rc = judge_header(source, &header, number, why);
+    }
+    if (rc == 0) {
+        rc = disk_size(file, &size);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    struct segment *segment = segment_new(&header, file, size);
+    if (segment == NULL) {
+        return LKV_ENOMEM;
+    }
+    if (recovery->segment_count == 0 && !recovery->vote.file) {
+        recovery->vote.record.identity = header.identity;
+    }
+    recovery->segments[recovery->segment_count++] = segment;
+    /* The header's own mark: through its first index - 1, made in this segment. */
+    recovery->mark =
+        log_mark_newer(recovery->mark, (struct log_mark_value){.segment = number,
+                                                               .index = header.mark_index,
+                                                               .term = header.mark_term});
+    return 0;
+}
+
+static int open_segment(struct recovery *recovery, const struct recovery_source *source,
+                        uint64_t number, struct reason *why) {
+    char name[LOG_NAME_SIZE], path[LOG_PATH_SIZE];
+    segment_name(name, number);
+    log_path(path, source->dir, name);
+    struct disk_file *file;
+    int rc = disk_open(source->disk, path, source->open_flags, &file);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot open: %s", path, error_text(rc));
+    }
+    struct reason detail = {{0}};
+    rc = load_segment(recovery, source, file, number, &detail);
+    if (rc == 0) {
+        return 0;
+    }
+    disk_close(file);
+    if (rc == LKV_EDAMAGED) {
+        /* Rules 7 and 8: a real name is only ever given to a file with a durable header. */
+        recovery->damage.end_unknown = true;
+        return recovery_damaged(recovery, source, name, 0, "bad header: %s", detail.text);
+    }
+    return reason_set(why, rc, "%s: %s", path,
+                      detail.text[0] != '\0' ? detail.text : error_text(rc));
+}
+
+int recovery_open_files(struct recovery *recovery, const struct recovery_source *source,
+                        struct reason *why) {
+    int rc = name_list_load(&recovery->names, source->disk, source->dir, why);
+    if (rc == 0) {
+        rc = open_vote(recovery, source, why);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    size_t count = recovery->names.segment_count;
+    recovery->segments = mem_calloc(count + 1, sizeof(struct segment *));
+    recovery->dead = mem_calloc(count + 1, sizeof(struct segment *));
+    if (recovery->segments == NULL || recovery->dead == NULL) {
+        return reason_set(why, LKV_ENOMEM, "%s: %s", source->dir, error_text(LKV_ENOMEM));
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = recovery->names.segments[i];
+        recovery->highest_number = number;
+        rc = open_segment(recovery, source, number, why);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+void recovery_fini(struct recovery *recovery) {
+    for (size_t i = 0; i < recovery->segment_count; i++) {
+        segment_free(recovery->segments[i]);
+    }
+    for (size_t i = 0; i < recovery->dead_count; i++) {
+        segment_free(recovery->dead[i]);
+    }
+    mem_free(recovery->segments);
+    mem_free(recovery->dead);
+    mem_free(recovery->damage.gaps);
+    log_terms_fini(&recovery->terms);
+    vote_close(&recovery->vote);
+    name_list_fini(&recovery->names);
+    *recovery = (struct recovery){0};
+}

@@ -1,0 +1,98 @@
+#include "log/scan.h"
+
+#include "base/assert.h"
+#include "base/crc.h"
+#include "base/mem.h"
+
+int scan_init(struct scan *scan, struct disk_file *file, const struct log_identity *identity,
+              uint64_t segment, uint64_t from, uint64_t limit, size_t window_capacity) {
+    ASSERT(from % LOG_ALIGN == 0);
+    *scan = (struct scan){.file = file, .identity = *identity, .segment = segment};
+    scan->at = from;
+    scan->limit = limit;
+    if (from < limit && limit - from < window_capacity) {
+        window_capacity = (size_t)(limit - from);
+    }
+    scan->window_capacity = window_capacity > SCAN_WINDOW_MIN ? window_capacity : SCAN_WINDOW_MIN;
+    scan->window = mem_alloc(scan->window_capacity);
+    return scan->window != NULL ? 0 : LKV_ENOMEM;
+}
+
+void scan_fini(struct scan *scan) {
+    mem_free(scan->window);
+    scan->window = NULL;
+}
+
+/* Makes bytes [offset, offset + size) part of the window; fewer are there only at the file's end.
+ * `*bytes` is valid until the next call. */
+static int window_cover(struct scan *scan, uint64_t offset, size_t size, const uint8_t **bytes) {
+    ASSERT(size <= scan->window_capacity);
+    bool inside = offset >= scan->window_at && offset + size <= scan->window_at + scan->window_size;
+    if (!inside) {
+        uint64_t want = scan->limit - offset;
+        if (want > scan->window_capacity) {
+            want = scan->window_capacity;
+        }
+        scan->window_size = 0;
+        size_t got;
+        int rc = disk_read(scan->file, offset, scan->window, (size_t)want, &got);
+        if (rc != 0) {
+            return rc;
+        }
+        /* A file shorter than its segment reads as zeros: never as somebody's old bytes. */
+        memset(scan->window + got, 0, (size_t)want - got);
+        scan->window_at = offset;
+        scan->window_size = (size_t)want;
+    }
+    *bytes = scan->window + (offset - scan->window_at);
+    return 0;
+}
+
+static bool room_for(const struct scan *scan, uint64_t offset, uint64_t size) {
+    return offset <= scan->limit && scan->limit - offset >= size; /* no sum that could wrap */
+}
+
+int scan_next(struct scan *scan, struct scan_item *item) {
+    item->hole_at = scan->at;
+    for (uint64_t at = scan->at; room_for(scan, at, LOG_RECORD_HEADER); at += LOG_ALIGN) {
+        const uint8_t *bytes;
+        int rc = window_cover(scan, at, LOG_RECORD_HEADER, &bytes);
+        if (rc != 0) {
+            return rc;
+        }
+        if (!record_magic_at(bytes) ||
+            !record_header_decode(bytes, &scan->identity, scan->segment, at, &item->header) ||
+            !room_for(scan, at, record_size(item->header.length))) {
+            continue;
+        }
+        item->offset = at;
+        item->end = at + record_size(item->header.length);
+        item->after_hole = at != item->hole_at;
+        scan->at = item->end;
+        return 1;
+    }
+    return 0;
+}
+
+int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into, bool *intact) {
+    uint64_t offset = item->offset + LOG_RECORD_HEADER;
+    uint64_t left = item->header.length;
+    uint32_t crc = 0;
+    while (left > 0) {
+        size_t step = left < scan->window_capacity ? (size_t)left : scan->window_capacity;
+        const uint8_t *bytes;
+        int rc = window_cover(scan, offset, step, &bytes);
+        if (rc != 0) {
+            return rc;
+        }
+        if (into != NULL) {
+            memcpy(into, bytes, step);
+            into += step;
+        }
+        crc = crc32c(crc, slice_of(bytes, step));
+        offset += step;
+        left -= step;
+    }
+    *intact = crc == item->header.payload_crc;
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* Walks the records of one segment file from an offset on, and passes holes: where no valid record
+ * header starts, the next one is looked for at every multiple of 8. What is beyond `limit` is never
+ * looked at, whatever a length field says (L19). One thread; no locks. */
+#ifndef LOG_SCAN_H
+#define LOG_SCAN_H
+
+#include "base/disk.h"
+#include "log/format.h"
+
+struct scan {
+    struct disk_file *file;       /* borrowed */
+    struct log_identity identity; /* records of others are holes */
+    uint64_t segment;
+    uint64_t at;     /* where to look next */
+    uint64_t limit;  /* end of the file, or of the part to be read */
+    uint8_t *window; /* owned: bytes [window_at, window_at + window_size) of the file */
+    size_t window_capacity;
+    uint64_t window_at;
+    size_t window_size;
+};
+
+struct scan_item {
+    uint64_t offset; /* of the header */
+    uint64_t end;    /* first offset behind the padding */
+    bool after_hole;
+    uint64_t hole_at; /* where the bytes before it stopped making sense */
+    struct record_header header;
+};
+
+enum { SCAN_WINDOW = 256 * 1024, SCAN_WINDOW_MIN = 4096 };
+
+MUST_USE int scan_init(struct scan *scan, struct disk_file *file,
+                       const struct log_identity *identity, uint64_t segment, uint64_t from,
+                       uint64_t limit, size_t window_capacity);
+void scan_fini(struct scan *scan);
+
+/* 1: `item` is the next record or mark with a valid header; 0: there is none before the limit (then
+ * item->hole_at is where the search began); negative: the disk failed. */
+MUST_USE int scan_next(struct scan *scan, struct scan_item *item);
+
+/* Reads the payload of the last item into `into` (may be NULL) and says whether its checksum holds. */
+MUST_USE int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into,
+                          bool *intact);
+
+#endif

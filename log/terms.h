@@ -1,0 +1,27 @@
+/* Which term each kept index has, as runs: a few entries for millions of records. */
+#ifndef LOG_TERMS_H
+#define LOG_TERMS_H
+
+#include "log/log.h"
+
+struct log_terms {
+    struct log_run *runs; /* owned; ascending in first and in term */
+    size_t count, capacity;
+    uint64_t base_index,
+        base_term; /* of the entry just before the first kept; 0 and 0 at the start */
+    uint64_t last; /* last index covered; base_index when there is none */
+};
+
+void log_terms_restart(struct log_terms *terms, uint64_t base_index, uint64_t base_term);
+void log_terms_fini(struct log_terms *terms);
+
+/* Makes room for `more` pushes that cannot fail then. */
+MUST_USE int log_terms_reserve(struct log_terms *terms, size_t more);
+void log_terms_push(struct log_terms *terms, uint64_t index, uint64_t term); /* index = last + 1 */
+void log_terms_cut(struct log_terms *terms, uint64_t from);   /* forgets indices >= from */
+void log_terms_trim(struct log_terms *terms, uint64_t first); /* forgets indices < first */
+
+/* Term of an index in [base_index, last]. */
+uint64_t log_terms_at(const struct log_terms *terms, uint64_t index);
+
+#endif
