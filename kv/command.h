@@ -1,4 +1,4 @@
-/* Commands of the state machine as bytes in log entries (msgpack; layout in docs/FORMATS.md).
+/* Commands of the state machine as bytes in log entries (msgpack; layout in docs/formats/kv-command.md).
  *
  * Everything that decides an effect is in the command, fixed when it was proposed (rule 22); nothing
  * is taken from options or clocks when it is applied. Any thread. */
@@ -12,6 +12,10 @@
  * txn 3, compact 4, lease 5-7, session 8-10, digest 11, auth 12, alarm 13, feature level 14. */
 enum kv_op { KV_PUT = 1, KV_DELETE = 2 };
 
+/* Limits of the format, not options: a replica refuses what is beyond them, so they must be the same
+ * on all. A key is 1 .. KV_KEY_SIZE_MAX bytes; a command is as large as a log record at most. */
+enum { KV_KEY_SIZE_MAX = 8192, KV_COMMAND_SIZE_MAX = 16 * 1024 * 1024 };
+
 struct kv_command {
     enum kv_op op;
     /* Exactly-once: 0 when the command belongs to no session (rule 26). */
@@ -24,10 +28,11 @@ struct kv_command {
     int64_t lease;      /* KV_PUT: 0 = none */
 };
 
-/* Returns owned with crc set, or NULL when out of memory. */
+/* Returns owned with crc set, or NULL when out of memory. The caller has checked the limits. */
 struct blob *kv_command_encode(const struct kv_command *command);
 
-/* Slices point into `bytes`. LKV_EPROTOCOL / LKV_EVERSION with expected and found. */
+/* Slices point into `bytes`. LKV_EPROTOCOL; LKV_EVERSION for a version or an operation of a newer
+ * program, with expected and found; LKV_ENOMEM. */
 MUST_USE int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason *why);
 
 #endif

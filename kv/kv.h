@@ -34,7 +34,7 @@ void kv_stamp(const struct kv *kv, struct kv_stamp *out); /* any thread */
 
 /* What one entry did. */
 struct kv_result {
-    int rc;            /* 0; LKV_ETERM (fenced by another term): definite */
+    int rc;            /* 0; without effect: LKV_ETERM (fenced by another term), LKV_ESESSION */
     uint64_t revision; /* store revision after it */
     uint64_t count;    /* keys deleted */
 };
@@ -131,5 +131,9 @@ MUST_USE int kv_image_load(struct kv **out, const struct kv_options *options, st
 /* Replaces the whole contents of `kv` by those of `loaded` (taken, closed) in one visible step;
  * open views keep what they pinned. Applier's thread. */
 void kv_restore(struct kv *kv, struct kv *loaded);
+
+/* The same, but `loaded` receives the old contents, for kv_close on a thread that has the time:
+ * freeing a million keys takes a while. It must not be used otherwise. Applier's thread. */
+void kv_exchange(struct kv *kv, struct kv *loaded);
 
 #endif

@@ -1,0 +1,247 @@
+#include "kv/command.h"
+
+#include "base/assert.h"
+#include "base/crc.h"
+#include "base/scan.h"
+
+#include <msgpack.h>
+
+enum {
+    COMMAND_VERSION = 1,
+    COMMAND_PARTS = 4,   /* version, operation, envelope, arguments */
+    ENVELOPE_PARTS = 4,  /* session, seq, acked_below, in_term */
+    PUT_ARGUMENTS = 3,   /* key, value, lease */
+    DELETE_ARGUMENTS = 2 /* key, end */
+};
+
+/* ---------------------------------------------------------------------------- encoding */
+
+/* Where packed bytes go; with `into` NULL they are only counted. */
+struct sink {
+    uint8_t *into;
+    size_t size;
+};
+
+static int sink_write(void *arg, const char *data, size_t size) {
+    struct sink *sink = arg;
+    if (sink->into != NULL) {
+        memcpy(sink->into + sink->size, data, size);
+    }
+    sink->size += size;
+    return 0;
+}
+
+static void pack_bytes(msgpack_packer *packer, struct slice bytes) {
+    msgpack_pack_bin(packer, bytes.size);
+    if (bytes.size > 0) {
+        msgpack_pack_bin_body(packer, bytes.data, bytes.size);
+    }
+}
+
+static void pack_arguments(msgpack_packer *packer, const struct kv_command *command) {
+    switch (command->op) {
+    case KV_PUT:
+        msgpack_pack_array(packer, PUT_ARGUMENTS);
+        pack_bytes(packer, command->key);
+        pack_bytes(packer, command->value);
+        msgpack_pack_int64(packer, command->lease);
+        break;
+    case KV_DELETE:
+        msgpack_pack_array(packer, DELETE_ARGUMENTS);
+        pack_bytes(packer, command->key);
+        pack_bytes(packer, command->end);
+        break;
+    }
+}
+
+static void pack_command(const struct kv_command *command, struct sink *sink) {
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, sink, sink_write);
+    msgpack_pack_array(&packer, COMMAND_PARTS);
+    msgpack_pack_uint64(&packer, COMMAND_VERSION);
+    msgpack_pack_uint64(&packer, (uint64_t)command->op);
+    msgpack_pack_array(&packer, ENVELOPE_PARTS);
+    msgpack_pack_uint64(&packer, command->session);
+    msgpack_pack_uint64(&packer, command->seq);
+    msgpack_pack_uint64(&packer, command->acked_below);
+    msgpack_pack_uint64(&packer, command->in_term);
+    pack_arguments(&packer, command);
+}
+
+struct blob *kv_command_encode(const struct kv_command *command) {
+    struct sink sink = {0};
+    pack_command(command, &sink);
+    struct blob *blob = blob_new(sink.size);
+    if (blob == NULL) {
+        return NULL;
+    }
+    sink = (struct sink){.into = blob->data};
+    pack_command(command, &sink);
+    ASSERT(sink.size == blob->size);
+    blob->crc = crc32c(0, blob_slice(blob));
+    blob->crc_known = true;
+    return blob;
+}
+
+/* ---------------------------------------------------------------------------- decoding */
+
+/* Takes typed elements of one array; the first that does not fit is what `why` tells. */
+struct parts {
+    const msgpack_object *at;
+    uint32_t left;
+    const char *failed; /* name of the field, NULL while all is well */
+};
+
+static struct parts parts_of(const msgpack_object *object, uint32_t count, const char *name) {
+    bool good = object->type == MSGPACK_OBJECT_ARRAY && object->via.array.size == count;
+    return (struct parts){.at = good ? object->via.array.ptr : NULL,
+                          .left = good ? count : 0,
+                          .failed = good ? NULL : name};
+}
+
+static const msgpack_object *take(struct parts *parts, msgpack_object_type type, const char *name) {
+    if (parts->failed != NULL || parts->left == 0 || parts->at->type != type) {
+        parts->failed = parts->failed != NULL ? parts->failed : name;
+        return NULL;
+    }
+    parts->left--;
+    return parts->at++;
+}
+
+static uint64_t take_number(struct parts *parts, const char *name) {
+    const msgpack_object *object = take(parts, MSGPACK_OBJECT_POSITIVE_INTEGER, name);
+    return object != NULL ? object->via.u64 : 0;
+}
+
+static struct slice take_bytes(struct parts *parts, const char *name) {
+    const msgpack_object *object = take(parts, MSGPACK_OBJECT_BIN, name);
+    return object != NULL ? slice_of(object->via.bin.ptr, object->via.bin.size) : (struct slice){0};
+}
+
+static struct slice take_key(struct parts *parts, const char *name, size_t size_min) {
+    struct slice key = take_bytes(parts, name);
+    if (parts->failed == NULL && (key.size < size_min || key.size > KV_KEY_SIZE_MAX)) {
+        parts->failed = name;
+    }
+    return key;
+}
+
+/* A lease id is positive, 0 is none: etcd's clients hold them as signed 64-bit numbers. */
+static int64_t take_lease(struct parts *parts) {
+    uint64_t lease = take_number(parts, "lease");
+    if (parts->failed == NULL && lease > INT64_MAX) {
+        parts->failed = "lease";
+    }
+    return (int64_t)lease;
+}
+
+static const char *take_arguments(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts;
+    switch (out->op) {
+    case KV_PUT:
+        parts = parts_of(object, PUT_ARGUMENTS, "arguments of put");
+        out->key = take_key(&parts, "key", 1);
+        out->value = take_bytes(&parts, "value");
+        out->lease = take_lease(&parts);
+        return parts.failed;
+    case KV_DELETE:
+        parts = parts_of(object, DELETE_ARGUMENTS, "arguments of delete");
+        out->key = take_key(&parts, "key", 1);
+        out->end = take_key(&parts, "end", 0);
+        return parts.failed;
+    }
+    return "operation";
+}
+
+static const char *take_envelope(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, ENVELOPE_PARTS, "envelope");
+    out->session = take_number(&parts, "session");
+    out->seq = take_number(&parts, "seq");
+    out->acked_below = take_number(&parts, "acked_below");
+    out->in_term = take_number(&parts, "in_term");
+    return parts.failed;
+}
+
+/* The version is read before anything else is expected: a newer format may have another shape. */
+static int check_version(const msgpack_object *object, struct reason *why) {
+    bool numbered = object->type == MSGPACK_OBJECT_ARRAY && object->via.array.size > 0 &&
+                    object->via.array.ptr[0].type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+                    object->via.array.ptr[0].via.u64 > 0;
+    if (!numbered) {
+        return reason_set(why, LKV_EPROTOCOL, "command: no array that starts with a version");
+    }
+    uint64_t version = object->via.array.ptr[0].via.u64;
+    if (version != COMMAND_VERSION) {
+        return reason_set(why, LKV_EVERSION, "command: version %llu, this program reads %d",
+                          (unsigned long long)version, COMMAND_VERSION);
+    }
+    return 0;
+}
+
+static int take_command(const msgpack_object *object, struct kv_command *out, struct reason *why) {
+    int rc = check_version(object, why);
+    if (rc != 0) {
+        return rc;
+    }
+    struct parts parts = parts_of(object, COMMAND_PARTS, "command");
+    (void)take_number(&parts, "version");
+    uint64_t op = take_number(&parts, "operation");
+    if (parts.failed != NULL || op == 0) {
+        return reason_set(why, LKV_EPROTOCOL, "command: malformed %s",
+                          parts.failed != NULL ? parts.failed : "operation");
+    }
+    if (op != KV_PUT && op != KV_DELETE) {
+        /* Rule 22: never skipped, since the other replicas may know what it does. */
+        return reason_set(why, LKV_EVERSION, "command: operation %llu, this program knows %d..%d",
+                          (unsigned long long)op, KV_PUT, KV_DELETE);
+    }
+    out->op = (enum kv_op)op;
+    const char *failed = take_envelope(&parts.at[0], out);
+    if (failed == NULL) {
+        failed = take_arguments(&parts.at[1], out);
+    }
+    return failed == NULL ? 0 : reason_set(why, LKV_EPROTOCOL, "command: malformed %s", failed);
+}
+
+static int scan_command(struct slice bytes, struct reason *why) {
+    static const struct scan_limits limits = {.bytes_max = KV_COMMAND_SIZE_MAX, .objects_max = 16};
+    struct scan scan = {0};
+    int rc = scan_object(&scan, bytes, &limits, why);
+    if (rc == 1) {
+        return scan.offset == bytes.size
+                   ? 0
+                   : reason_set(why, LKV_EPROTOCOL, "command: %zu bytes after its end",
+                                bytes.size - scan.offset);
+    }
+    if (rc == 0) {
+        return reason_set(why, LKV_EPROTOCOL, "command: cut off after %zu bytes", bytes.size);
+    }
+    return LKV_EPROTOCOL; /* too large is malformed here: nobody could have proposed it */
+}
+
+int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason *why) {
+    *out = (struct kv_command){0};
+    int rc = scan_command(bytes, why);
+    if (rc != 0) {
+        return rc;
+    }
+    /* Room for the few objects that the scan lets pass; byte strings stay where they are. */
+    enum { ZONE_SIZE = 512 };
+    msgpack_zone zone;
+    if (!msgpack_zone_init(&zone, ZONE_SIZE)) {
+        return reason_set(why, LKV_ENOMEM, "command: out of memory");
+    }
+    msgpack_object object;
+    size_t offset = 0;
+    msgpack_unpack_return unpacked =
+        msgpack_unpack((const char *)bytes.data, bytes.size, &offset, &zone, &object);
+    if (unpacked == MSGPACK_UNPACK_SUCCESS) {
+        rc = take_command(&object, out, why);
+    } else if (unpacked == MSGPACK_UNPACK_NOMEM_ERROR) {
+        rc = reason_set(why, LKV_ENOMEM, "command: out of memory");
+    } else {
+        rc = reason_set(why, LKV_EPROTOCOL, "command: not msgpack");
+    }
+    msgpack_zone_destroy(&zone);
+    return rc;
+}

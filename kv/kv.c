@@ -1,0 +1,61 @@
+#include "kv/kv.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "kv/store.h"
+
+int kv_open(struct kv **out, const struct kv_options *options) {
+    *out = NULL;
+    struct kv *kv = mem_calloc(1, sizeof(*kv));
+    if (kv == NULL) {
+        return LKV_ENOMEM;
+    }
+    kv->trace = options->trace;
+    kv->gate = gate_open();
+    kv->store = store_new(options->hash_seed);
+    if (kv->gate == NULL || kv->store == NULL) {
+        kv_close(kv);
+        return LKV_ENOMEM;
+    }
+    *out = kv;
+    return 0;
+}
+
+void kv_close(struct kv *kv) {
+    if (kv != NULL) {
+        store_unref(kv->store);
+        gate_close(kv->gate);
+        mem_free(kv);
+    }
+}
+
+void kv_stamp(const struct kv *kv, struct kv_stamp *out) {
+    unsigned lane = gate_enter(kv->gate);
+    *out = kv->store->shown;
+    gate_leave(kv->gate, lane);
+}
+
+void kv_stats(const struct kv *kv, struct kv_stats *out) {
+    unsigned lane = gate_enter(kv->gate);
+    const struct store *store = kv->store;
+    *out = (struct kv_stats){.keys = store->shown_keys,
+                             .versions = store->versions,
+                             .bytes = store->shown_bytes,
+                             .memory = store->version_memory + table_memory(&store->table) +
+                                       index_memory(&store->index)};
+    gate_leave(kv->gate, lane);
+}
+
+void kv_exchange(struct kv *kv, struct kv *loaded) {
+    gate_enter_alone(kv->gate);
+    struct store *old = kv->store;
+    kv->store = loaded->store;
+    gate_leave_alone(kv->gate);
+    loaded->store = old; /* its pins go on using kv's gate */
+    kv->failed = 0;
+}
+
+void kv_restore(struct kv *kv, struct kv *loaded) {
+    kv_exchange(kv, loaded);
+    kv_close(loaded);
+}

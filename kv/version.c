@@ -1,0 +1,124 @@
+#include "kv/version.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "kv/memory.h"
+
+/* A value in a blob: the reference, and where in it the value starts. */
+struct version_share {
+    struct blob *blob; /* owned reference */
+    const uint8_t *at;
+};
+
+enum {
+    /* Below it, copying costs less than what the rest of the payload (key, envelope, the blob's
+     * header) would keep allocated, and a second cache miss for each reader. */
+    SHARE_SIZE_MIN = 1024,
+    VALUE_SIZE_MAX = (1 << 28) - 1
+};
+
+/* The payload may be at most an eighth larger than the value: a small value must not keep a large
+ * command alive. */
+static bool worth_sharing(const struct version_new *from) {
+    return from->payload != NULL && from->value.size >= SHARE_SIZE_MIN &&
+           from->payload->size - from->value.size <= from->value.size / 8;
+}
+
+static size_t data_size(const struct kv_version *version) {
+    return (size_t)version->key_size + (version->has_extra ? sizeof(struct version_extra) : 0) +
+           (version->shares_blob ? sizeof(struct version_share) : (size_t)version->value_size);
+}
+
+/* The parts behind the key have no alignment: they are read and written by copying. */
+static const uint8_t *extra_at(const struct kv_version *version) {
+    return version->data + version->key_size;
+}
+
+static const uint8_t *value_at(const struct kv_version *version) {
+    return extra_at(version) + (version->has_extra ? sizeof(struct version_extra) : 0);
+}
+
+static void fill(struct kv_version *version, const struct version_new *from) {
+    memcpy(version->data, from->key.data, from->key.size);
+    uint8_t *at = version->data + from->key.size;
+    if (version->has_extra) {
+        struct version_extra extra = {.lease = from->lease, .sub = from->sub};
+        memcpy(at, &extra, sizeof(extra));
+        at += sizeof(extra);
+    }
+    if (version->shares_blob) {
+        struct version_share share = {.blob = blob_ref(from->payload), .at = from->value.data};
+        memcpy(at, &share, sizeof(share));
+    } else if (from->value.size > 0) {
+        memcpy(at, from->value.data, from->value.size);
+    }
+}
+
+struct kv_version *version_new(const struct version_new *from) {
+    ASSERT(from->key.size > 0 && from->key.size <= UINT16_MAX);
+    ASSERT(from->value.size <= VALUE_SIZE_MAX);
+    bool shares = worth_sharing(from);
+    bool extra = from->lease != 0 || from->sub != 0;
+    size_t size = offsetof(struct kv_version, data) + from->key.size +
+                  (extra ? sizeof(struct version_extra) : 0) +
+                  (shares ? sizeof(struct version_share) : from->value.size);
+    /* Never smaller than the struct: its tail padding is part of the type. */
+    struct kv_version *version = mem_alloc(size < sizeof(*version) ? sizeof(*version) : size);
+    if (version == NULL) {
+        return NULL;
+    }
+    version->newer = NULL;
+    version->older = NULL;
+    version->main = version->create_rev = version->version = 0;
+    atomic_init(&version->refs, 1);
+    version->value_size = from->value.size & VALUE_SIZE_MAX;
+    version->shares_blob = shares;
+    version->has_extra = extra;
+    version->key_size = (uint16_t)from->key.size;
+    fill(version, from);
+    return version;
+}
+
+static struct version_share share_of(const struct kv_version *version) {
+    struct version_share share;
+    memcpy(&share, value_at(version), sizeof(share));
+    return share;
+}
+
+static struct version_extra extra_of(const struct kv_version *version) {
+    struct version_extra extra = {0};
+    if (version->has_extra) {
+        memcpy(&extra, extra_at(version), sizeof(extra));
+    }
+    return extra;
+}
+
+void version_unref(struct kv_version *version) {
+    /* acq_rel: whoever frees must come after every other holder's last look. */
+    unsigned before = atomic_fetch_sub_explicit(&version->refs, 1, memory_order_acq_rel);
+    ASSERT(before > 0);
+    if (before == 1) {
+        if (version->shares_blob) {
+            blob_unref(share_of(version).blob);
+        }
+        mem_free(version);
+    }
+}
+
+struct slice version_value(const struct kv_version *version) {
+    const uint8_t *at = version->shares_blob ? share_of(version).at : value_at(version);
+    return slice_of(at, version->value_size);
+}
+
+int64_t version_lease(const struct kv_version *version) {
+    return extra_of(version).lease;
+}
+
+uint32_t version_sub(const struct kv_version *version) {
+    return extra_of(version).sub;
+}
+
+size_t version_memory(const struct kv_version *version) {
+    size_t own = memory_of(offsetof(struct kv_version, data) + data_size(version));
+    return own + (version->shares_blob ? memory_of(sizeof(struct blob) + version->value_size) : 0);
+}

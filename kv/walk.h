@@ -1,0 +1,38 @@
+/* A walk over the keys of one revision in key order, in short visits beside the applier: what the
+ * visit finds is referenced, and used after it has let the applier in again. Any one thread. */
+#ifndef KV_WALK_H
+#define KV_WALK_H
+
+#include "kv/store.h"
+
+enum { WALK_KEYS = 256 }; /* looked at in one visit */
+
+struct walk {
+    struct kv *kv;
+    struct store *store; /* NULL until the first visit: then what the state machine has */
+    struct kv_stamp stamp;
+    struct slice from, to; /* as in struct kv_query; borrowed */
+    bool descending;
+    bool ended;              /* nothing is left */
+    bool pins_itself;        /* the caller has not pinned the store */
+    bool pinned;             /* by `pin`, so that the revision outlives the visit */
+    struct kv_version *last; /* owned reference: the place to go on from; NULL before the first */
+    struct pin pin;
+};
+
+/* Over what readers see at the moment of the first visit. */
+void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice to,
+               bool descending);
+/* Over all keys of a store that the caller has pinned at the stamp. */
+void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
+                      const struct kv_stamp *stamp);
+void walk_fini(struct walk *walk);
+
+/* At most `max` (1 .. WALK_KEYS) next versions, each with a reference for the caller. May be 0 before
+ * the end. `final`: no further visit follows if this one finds `max`. */
+size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bool final);
+
+/* The number of keys that one visit passes. */
+size_t walk_count(struct walk *walk);
+
+#endif
