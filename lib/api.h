@@ -23,9 +23,10 @@ int api_fail_with(int rc, const struct reason *why);
 /* LKV_EINVAL for bytes without data. */
 MUST_USE int api_slice(struct lkv_bytes bytes, struct slice *out);
 
+/* Of a NULL handle: none, since api_begin refuses it. */
 static inline struct limits api_limits(const struct lkv *db) {
-    return (struct limits){.key_bytes_max = db->key_bytes_max,
-                           .value_bytes_max = db->value_bytes_max};
+    return (struct limits){.key_bytes_max = db != NULL ? db->key_bytes_max : UINT64_MAX,
+                           .value_bytes_max = db != NULL ? db->value_bytes_max : UINT64_MAX};
 }
 
 #endif

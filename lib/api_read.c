@@ -10,8 +10,8 @@ static int check_how(enum lkv_read how) {
 
 static int check_key(const struct lkv *db, struct lkv_bytes bytes, struct slice *out) {
     int rc = api_slice(bytes, out);
-    if (rc != 0 || db == NULL) {
-        return rc; /* a NULL handle is api_begin's to refuse */
+    if (rc != 0) {
+        return rc;
     }
     struct limits limits = api_limits(db);
     struct reason why = {{0}};
@@ -80,9 +80,6 @@ static int check_range(const struct lkv *db, struct slice from, struct slice to,
     const int known = LKV_KEYS_ONLY | LKV_COUNT_ONLY | LKV_DESCENDING | LKV_TOTAL;
     if ((flags & ~known) != 0) {
         return api_fail(LKV_EINVAL, "unknown flags of a range: %#x", (unsigned)(flags & ~known));
-    }
-    if (db == NULL) {
-        return 0;
     }
     struct limits limits = api_limits(db);
     struct reason why = {{0}};

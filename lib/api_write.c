@@ -1,13 +1,7 @@
 /* put and delete. A write is one command of the state machine, encoded in the caller's thread. */
 #include "lib/api.h"
 
-#include "kv/command.h"
-
-/* Takes the request on success only. */
-static int set_command(struct request *request, const struct kv_command *command) {
-    request->command = kv_command_encode(command);
-    return request->command != NULL ? 0 : api_fail(LKV_ENOMEM, "out of memory for a command");
-}
+#include "lib/write_command.h"
 
 static int make_write(struct lkv *db, const struct kv_command *command, int64_t timeout_ms,
                       struct request **out) {
@@ -15,85 +9,47 @@ static int make_write(struct lkv *db, const struct kv_command *command, int64_t 
     if (rc != 0) {
         return rc;
     }
-    rc = set_command(*out, command);
-    if (rc != 0) {
+    (*out)->command = kv_command_encode(command);
+    if ((*out)->command == NULL) {
         request_free(*out);
         *out = NULL;
+        return api_fail(LKV_ENOMEM, "out of memory for a command");
     }
-    return rc;
+    return 0;
 }
 
-static int check_put(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value,
-                     struct kv_command *out) {
-    *out = (struct kv_command){.op = KV_PUT};
-    int rc = api_slice(key, &out->key);
-    if (rc == 0) {
-        rc = api_slice(value, &out->value);
-    }
-    if (rc != 0 || db == NULL) {
-        return rc; /* a NULL handle is api_begin's to refuse */
-    }
-    struct limits limits = api_limits(db);
-    struct reason why = {{0}};
-    rc = limits_check_key(&limits, out->key, &why);
-    if (rc == 0) {
-        rc = limits_check_value(&limits, out->value, &why);
-    }
-    return rc == 0 ? 0 : api_fail_with(rc, &why);
-}
-
-static int make_put(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value,
+/* A NULL handle has no limits: it is api_begin's to refuse. */
+static int make_put(struct lkv *db, struct lkv_bytes key_bytes, struct lkv_bytes value_bytes,
                     int64_t timeout_ms, struct request **out) {
-    struct kv_command command;
-    int rc = check_put(db, key, value, &command);
-    return rc == 0 ? make_write(db, &command, timeout_ms, out) : rc;
-}
-
-/* The command's ends of the range [from, to) of the public header, in which an empty `to` means "to
- * the last key", and so does an `end` of one zero byte in the command. */
-static void set_range(struct kv_command *command, struct slice from, struct slice to) {
-    static const uint8_t zeros[2] = {0, 0};
-    const struct slice first = slice_of(zeros, 1);
-    const struct slice second = slice_of(zeros, 2);
-
-    command->key = from.size > 0 ? from : first;
-    command->end = to.size > 0 ? to : first;
-    if (slice_equal(to, first)) {
-        /* No key lies below "\0". Passed on as it is, it would delete everything instead. */
-        command->key = second;
-        command->end = second;
-    }
-}
-
-static int check_delete(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to, bool range,
-                        struct kv_command *out) {
-    *out = (struct kv_command){.op = KV_DELETE};
-    struct slice first, end = {0};
-    int rc = api_slice(from, &first);
-    if (rc == 0 && range) {
-        rc = api_slice(to, &end);
-    }
-    if (rc != 0 || db == NULL) {
+    struct slice key, value;
+    int rc = api_slice(key_bytes, &key);
+    rc = rc == 0 ? api_slice(value_bytes, &value) : rc;
+    if (rc != 0) {
         return rc;
     }
     struct limits limits = api_limits(db);
+    struct kv_command command;
     struct reason why = {{0}};
-    if (range) {
-        rc = limits_check_end(&limits, first, false, &why);
-        rc = rc == 0 ? limits_check_end(&limits, end, false, &why) : rc;
-        set_range(out, first, end);
-    } else {
-        rc = limits_check_key(&limits, first, &why);
-        out->key = first;
-    }
-    return rc == 0 ? 0 : api_fail_with(rc, &why);
+    rc = write_command_put(&limits, key, value, &command, &why);
+    return rc == 0 ? make_write(db, &command, timeout_ms, out) : api_fail_with(rc, &why);
 }
 
-static int make_delete(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to, bool range,
-                       int64_t timeout_ms, struct request **out) {
+static int make_delete(struct lkv *db, struct lkv_bytes from_bytes, struct lkv_bytes to_bytes,
+                       bool range, int64_t timeout_ms, struct request **out) {
+    struct slice from, to = {0};
+    int rc = api_slice(from_bytes, &from);
+    if (rc == 0 && range) {
+        rc = api_slice(to_bytes, &to);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    struct limits limits = api_limits(db);
     struct kv_command command;
-    int rc = check_delete(db, from, to, range, &command);
-    return rc == 0 ? make_write(db, &command, timeout_ms, out) : rc;
+    struct reason why = {{0}};
+    rc = range ? write_command_delete_range(&limits, from, to, &command, &why)
+               : write_command_delete(&limits, from, &command, &why);
+    return rc == 0 ? make_write(db, &command, timeout_ms, out) : api_fail_with(rc, &why);
 }
 
 static void get_number(const struct lkv_msg *reply, const char *name, uint64_t *out) {
