@@ -26,8 +26,9 @@
 struct raft;
 
 enum {
-    RAFT_MEMBERS_MAX = 15, /* voters and learners together */
-    RAFT_NOBODY = 0        /* no member id is 0 */
+    RAFT_MEMBERS_MAX = 15,          /* voters and learners together */
+    RAFT_NOBODY = 0,                /* no member id is 0 */
+    RAFT_APPEND_ENTRIES_MAX = 16384 /* in one append request */
 };
 
 /* ------------------------------------------------------------------ configuration */
@@ -67,7 +68,7 @@ struct raft_start {
     uint64_t self;
     struct raft_config config; /* the newest known; its index is 0 or at most image_index for now */
     struct raft_options options;
-    uint64_t seed;   /* for election delays */
+    uint64_t seed;   /* for election delays and this boot's nonce: another one at each start */
     uint64_t now_ns; /* monotonic */
     uint64_t term, voted_for;
     uint64_t first, last; /* the log; last = first - 1 when it is empty */
@@ -77,7 +78,8 @@ struct raft_start {
     bool campaign_gate;               /* see RAFT_GATE */
 };
 
-/* Refuses a start that contradicts itself with LKV_EINVAL and the reason. */
+/* Refuses a start that contradicts itself with LKV_EINVAL and the reason. The window is empty: sizes
+ * of older entries come by FETCHED. The first deadline comes out of the first step, a TICK. */
 MUST_USE int raft_open(struct raft **out, const struct raft_start *start, struct reason *why);
 void raft_close(struct raft *raft); /* NULL is fine */
 
@@ -183,7 +185,7 @@ enum raft_event_kind {
     RAFT_RECEIVE,         /* a message of a peer whose hello was accepted */
     RAFT_SUBMIT,          /* append entries to the log: the leader's business */
     RAFT_PERSISTED,       /* writes up to a number are durable */
-    RAFT_WRITE_FAILED,    /* the log can take no more: role STOPPED for writing, rules 5 and 10 */
+    RAFT_WRITE_FAILED,    /* the log can take no more: stop_rc LKV_EIO (rules 5 and 10) */
     RAFT_SPACE,           /* the disk became full, or has room again */
     RAFT_APPLIED,         /* the state machine has applied up to an index */
     RAFT_READ,            /* asks for a read index */
@@ -238,6 +240,8 @@ struct raft_event {
             uint64_t index; /* image's index */
             int rc;         /* 0: durable at the peer */
         } image_sent;
+        /* When entry (index, term) is in the log, what follows it stays. Otherwise the log is
+         * empty and goes on at index + 1; write.cut_from then drops what lay beyond. */
         struct {
             uint64_t index, term;
             struct raft_config config;
@@ -294,14 +298,17 @@ struct raft_read_result {
 /* Zero-initialise once and reuse; the arrays belong to it until raft_update_fini. Valid until the
  * next step with it. */
 struct raft_update {
-    /* The message of this RECEIVE is held for later: keep its payload under the token. */
+    /* The message of this RECEIVE is held for later: keep its payload under the token. Otherwise
+     * nothing but this update's takes refers to it. */
     bool kept;
     struct raft_take *takes; /* in this order; before `write`, after a cut of the window */
     size_t take_count;
-    uint64_t *drops; /* tokens whose payload is no longer needed */
+    uint64_t *drops; /* tokens kept earlier whose payload is no longer needed, after the takes */
     size_t drop_count;
 
-    /* When write.cut_from != 0 the window is cut there first, then `takes` are pushed. */
+    /* When write.cut_from != 0 the window is cut there first, then `takes` are pushed. On the disk:
+     * the vote record, the cut, the entries. Entries that are neither this SUBMIT's nor taken are
+     * the one empty ENTRY_NOOP of a new leader. */
     struct raft_write write;
 
     struct raft_message *messages; /* an append's payload is framed from the window, or, for the
@@ -312,10 +319,14 @@ struct raft_update {
     uint64_t *installs; /* peers that need an image; each answered by exactly one IMAGE_SENT */
     size_t install_count;
 
-    int submit_rc; /* of this SUBMIT: 0, LKV_ENOTLEADER, LKV_EBUSY, LKV_ETERM, LKV_EREADONLY */
+    /* Of this SUBMIT: 0, LKV_ENOTLEADER, LKV_EBUSY, LKV_ETERM, LKV_EREADONLY. Of this TRANSFER: 0 it
+     * was begun, LKV_ENOTLEADER, LKV_EBUSY no such voter is live and close behind. */
+    int submit_rc;
     uint64_t submit_first; /* index of the first entry */
 
-    uint64_t commit; /* always set: entries up to here are committed */
+    /* Always set: entries up to here are committed *and durable here*, so they may be applied
+     * (rule 12). Never falls. raft_status tells what is committed alone. */
+    uint64_t commit;
 
     bool role_changed; /* any of the three */
     enum raft_role role;
@@ -336,7 +347,8 @@ struct raft_update {
 
 void raft_update_fini(struct raft_update *update);
 
-/* 0, or LKV_ENOMEM: then nothing was changed but the update is incomplete and the node must stop. */
+/* 0, or LKV_ENOMEM: the update is incomplete and nothing of it may be carried out; every later step
+ * fails too, since memory here and the disk have parted: the node must stop. */
 MUST_USE int raft_step(struct raft *raft, const struct raft_event *event,
                        struct raft_update *update);
 
