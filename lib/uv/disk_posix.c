@@ -1,14 +1,14 @@
-#define _GNU_SOURCE /* pwritev, open file description locks */
+#define _GNU_SOURCE /* pwritev */
 #include "lib/uv/disk_posix.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
 #include "lib/uv/disk_posix_calls.h"
+#include "lib/uv/disk_posix_lock.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -334,103 +334,28 @@ static int list(struct disk *disk, const char *path, int (*visit)(void *arg, con
     return rc;
 }
 
-/* ---- The lock ----
- *
- * A lock of the open file description: unlike a lock of the process it is refused to a second open
- * in the same process, and closing another descriptor of the file does not drop it. It dies with
- * the last copy of the descriptor, so a killed process leaves only a file, which does not matter.
- * A child by fork has a copy: it must not be let go by an explicit unlock, only by closing, or a
- * child that cleans up would unlock its parent's directory.
- */
-
-static int set_lock(int fd) {
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int rc;
-    do {
-        rc = fcntl(fd, F_OFD_SETLK, &whole);
-    } while (rc != 0 && errno == EINTR);
-    if (rc == 0) {
-        return 0;
-    }
-    return errno == EAGAIN || errno == EACCES ? LKV_ELOCKED : last_error();
-}
-
-/* The pid in the file; 0 if there is none, or none that lives (it is of an owner before). */
-static long read_owner(int fd) {
-    char text[32];
-    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-    if (n <= 0) {
-        return 0;
-    }
-    text[n] = '\0';
-    long pid = strtol(text, NULL, 10);
-    if (pid <= 0 || pid > INT32_MAX) {
-        return 0;
-    }
-    return kill((pid_t)pid, 0) == 0 || errno == EPERM ? pid : 0;
-}
-
-/* Of one width, so that on a full disk it goes where the last one was. It is only for people: when
- * it cannot be written, the lock is good all the same. */
-static void write_owner(int fd) {
-    char text[24];
-    int size = snprintf(text, sizeof(text), "%-20ld\n", (long)getpid());
-    ssize_t n = pwrite(fd, text, (size_t)size, 0);
-    (void)n;
-}
-
-/* Whether the name still means the file that was locked: somebody may have removed it in between,
- * and a third process would lock the next one of that name. */
-static bool is_named(int fd, const char *path) {
-    struct stat locked, named;
-    return fstat(fd, &locked) == 0 && stat(path, &named) == 0 && locked.st_ino == named.st_ino &&
-           locked.st_dev == named.st_dev;
-}
-
-static int lock_fd(struct disk *disk, const char *path, int *out, long *owner) {
-    enum { ATTEMPTS = 100 };
-    for (int i = 0; i < ATTEMPTS; i++) {
-        int fd = open_fd(disk_of(disk)->calls, path, O_RDWR | O_CREAT);
-        if (fd < 0) {
-            return last_error();
-        }
-        int rc = set_lock(fd);
-        if (rc == 0 && is_named(fd, path)) {
-            *out = fd;
-            return 0;
-        }
-        if (rc == LKV_ELOCKED) {
-            *owner = read_owner(fd);
-        }
-        (void)close(fd);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return LKV_EIO;
-}
+/* ---- The lock ---- */
 
 static int lock(struct disk *disk, const char *path, struct disk_lock **out, long *owner) {
     *out = NULL;
-    *owner = 0;
     struct posix_lock *taken = mem_alloc(sizeof(*taken));
     if (taken == NULL) {
+        *owner = 0;
         return LKV_ENOMEM;
     }
     *taken = (struct posix_lock){.base.disk = disk};
-    int rc = lock_fd(disk, path, &taken->fd, owner);
+    int rc = disk_posix_lock(path, &taken->fd, owner);
     if (rc != 0) {
         mem_free(taken);
         return rc;
     }
-    write_owner(taken->fd);
     *out = &taken->base;
     return 0;
 }
 
 static void unlock(struct disk_lock *base) {
     struct posix_lock *taken = (struct posix_lock *)(void *)base;
-    (void)close(taken->fd);
+    disk_posix_unlock(taken->fd);
     mem_free(taken);
 }
 
