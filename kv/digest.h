@@ -1,0 +1,19 @@
+/* The digest of a state: the sum of one hash per live key, so that the order does not matter.
+ *
+ * A key's hash is XXH3 (64 bits, seed 0) over eight little-endian 64-bit numbers: size and XXH3 of the
+ * key, size and XXH3 of the value, create_rev, mod_rev, version, lease. It never changes: replicas of
+ * different versions of this program compare digests. */
+#ifndef KV_DIGEST_H
+#define KV_DIGEST_H
+
+#include "base/slice.h"
+
+struct digest_item {
+    struct slice key, value;
+    uint64_t create_rev, mod_rev, version;
+    int64_t lease;
+};
+
+uint64_t digest_of(const struct digest_item *item);
+
+#endif

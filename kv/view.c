@@ -1,0 +1,62 @@
+#include "kv/view.h"
+
+#include "base/mem.h"
+#include "kv/digest.h"
+
+int kv_view_open(struct kv *kv, struct kv_view **out) {
+    *out = NULL;
+    struct kv_view *view = mem_calloc(1, sizeof(*view));
+    if (view == NULL) {
+        return LKV_ENOMEM;
+    }
+    view->kv = kv;
+    unsigned lane = gate_enter(kv->gate);
+    struct store *store = kv->store;
+    store_ref(store);
+    pin_open(store, &view->pin);
+    view->store = store;
+    view->stamp = store->shown;
+    view->keys = store->shown_keys;
+    view->bytes = store->shown_bytes;
+    gate_leave(kv->gate, lane);
+    *out = view;
+    return 0;
+}
+
+void kv_view_close(struct kv_view *view) {
+    if (view != NULL) {
+        pin_close(view->kv, view->store, &view->pin);
+        store_unref(view->store);
+        mem_free(view);
+    }
+}
+
+void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out) {
+    *out = view->stamp;
+}
+
+static uint64_t digest_version(const struct kv_version *version) {
+    const struct digest_item item = {.key = version_key(version),
+                                     .value = version_value(version),
+                                     .create_rev = version->create_rev,
+                                     .mod_rev = version->main,
+                                     .version = version->version,
+                                     .lease = version_lease(version)};
+    return digest_of(&item);
+}
+
+int kv_view_digest(struct kv_view *view, uint64_t *digest) {
+    struct walk walk;
+    walk_init_pinned(&walk, view->kv, view->store, &view->stamp);
+    *digest = 0;
+    while (!walk.ended) {
+        struct kv_version *versions[WALK_KEYS];
+        size_t count = walk_next(&walk, versions, WALK_KEYS, false);
+        for (size_t i = 0; i < count; i++) {
+            *digest += digest_version(versions[i]);
+            version_unref(versions[i]);
+        }
+    }
+    walk_fini(&walk);
+    return 0;
+}

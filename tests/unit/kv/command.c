@@ -1,0 +1,181 @@
+#include "kv/command.h"
+
+#include "base/crc.h"
+
+#include <criterion/criterion.h>
+
+static struct slice text(const char *string) {
+    return slice_text(string);
+}
+
+static void expect_bytes(const struct kv_command *command, const void *golden, size_t size) {
+    struct blob *blob = kv_command_encode(command);
+    cr_assert_not_null(blob);
+    cr_assert_eq(blob->size, size);
+    cr_assert_arr_eq(blob->data, golden, size);
+    cr_assert(blob->crc_known);
+    cr_assert_eq(blob->crc, crc32c(0, blob_slice(blob)));
+    blob_unref(blob);
+}
+
+static const uint8_t golden_put[] = {
+    0x94, 0x01, 0x01,             /* version 1, put */
+    0x94, 0x00, 0x00, 0x00, 0x00, /* no session, any term */
+    0x93, 0xc4, 0x01, 'k',        /* key */
+    0xc4, 0x02, 'v',  '1',  0x00, /* value, no lease */
+};
+static const uint8_t golden_delete[] = {
+    0x94, 0x01, 0x02,                               /* version 1, delete */
+    0x94, 0x07, 0xcd, 0x01, 0x2c, 0xcc, 0xc8, 0x05, /* session 7, seq 300, acked 200, term 5 */
+    0x92, 0xc4, 0x01, 'a',  0xc4, 0x01, 'b',        /* [a, b) */
+};
+
+Test(kv_command, encodes_the_golden_bytes) {
+    const struct kv_command put = {.op = KV_PUT, .key = text("k"), .value = text("v1")};
+    expect_bytes(&put, golden_put, sizeof(golden_put));
+    const struct kv_command delete = {.op = KV_DELETE,
+                                      .session = 7,
+                                      .seq = 300,
+                                      .acked_below = 200,
+                                      .in_term = 5,
+                                      .key = text("a"),
+                                      .end = text("b")};
+    expect_bytes(&delete, golden_delete, sizeof(golden_delete));
+}
+
+Test(kv_command, decodes_the_golden_bytes) {
+    struct kv_command out;
+    cr_assert_eq(kv_command_decode(slice_of(golden_put, sizeof(golden_put)), &out, NULL), 0);
+    cr_assert_eq(out.op, KV_PUT);
+    cr_assert(slice_equal(out.key, text("k")));
+    cr_assert(slice_equal(out.value, text("v1")));
+    cr_assert_eq(kv_command_decode(slice_of(golden_delete, sizeof(golden_delete)), &out, NULL), 0);
+    cr_assert_eq(out.op, KV_DELETE);
+    cr_assert_eq(out.session, 7);
+    cr_assert_eq(out.seq, 300);
+    cr_assert_eq(out.acked_below, 200);
+    cr_assert_eq(out.in_term, 5);
+    cr_assert(slice_equal(out.key, text("a")));
+    cr_assert(slice_equal(out.end, text("b")));
+}
+
+Test(kv_command, keeps_the_largest_numbers_and_any_bytes) {
+    const struct kv_command put = {.op = KV_PUT,
+                                   .session = UINT64_MAX,
+                                   .seq = UINT64_MAX,
+                                   .acked_below = UINT64_MAX,
+                                   .in_term = UINT64_MAX,
+                                   .key = slice_of("\0\xff\0", 3),
+                                   .value = slice_of("\xff\0", 2),
+                                   .lease = INT64_MAX};
+    struct blob *blob = kv_command_encode(&put);
+    struct kv_command out;
+    cr_assert_eq(kv_command_decode(blob_slice(blob), &out, NULL), 0);
+    cr_assert_eq(out.session, UINT64_MAX);
+    cr_assert_eq(out.in_term, UINT64_MAX);
+    cr_assert_eq(out.lease, INT64_MAX);
+    cr_assert(slice_equal(out.key, put.key));
+    cr_assert(slice_equal(out.value, put.value));
+    blob_unref(blob);
+}
+
+Test(kv_command, carries_values_of_every_width_of_length) {
+    static const size_t sizes[] = {0, 1, 255, 256, 65535, 65536, 4 * 1024 * 1024};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct blob *value = blob_new(sizes[i]);
+        memset(value->data, 0xa5, sizes[i]);
+        const struct kv_command put = {.op = KV_PUT, .key = text("k"), .value = blob_slice(value)};
+        struct blob *blob = kv_command_encode(&put);
+        struct kv_command out;
+        cr_assert_eq(kv_command_decode(blob_slice(blob), &out, NULL), 0);
+        cr_assert(slice_equal(out.value, put.value));
+        blob_unref(blob);
+        blob_unref(value);
+    }
+}
+
+static int decode(const void *bytes, size_t size) {
+    struct kv_command out;
+    struct reason why = {{0}};
+    int rc = kv_command_decode(slice_of(bytes, size), &out, &why);
+    cr_assert(rc == 0 || why.text[0] != 0, "a refusal says why");
+    return rc;
+}
+
+Test(kv_command, n6_refuses_keys_outside_the_limits) {
+    static uint8_t long_key[KV_KEY_SIZE_MAX + 1];
+    static const struct {
+        size_t size;
+        int rc;
+    } cases[] = {
+        {0, LKV_EPROTOCOL}, {1, 0}, {KV_KEY_SIZE_MAX, 0}, {KV_KEY_SIZE_MAX + 1, LKV_EPROTOCOL}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct kv_command command = {.op = KV_PUT, .key = slice_of(long_key, cases[i].size)};
+        struct blob *blob = kv_command_encode(&command);
+        cr_assert_eq(decode(blob->data, blob->size), cases[i].rc);
+        blob_unref(blob);
+        command.op = KV_DELETE;
+        blob = kv_command_encode(&command);
+        cr_assert_eq(decode(blob->data, blob->size), cases[i].rc);
+        blob_unref(blob);
+    }
+    const struct kv_command end_too_long = {
+        .op = KV_DELETE, .key = text("a"), .end = slice_of(long_key, sizeof(long_key))};
+    struct blob *blob = kv_command_encode(&end_too_long);
+    cr_assert_eq(decode(blob->data, blob->size), LKV_EPROTOCOL);
+    blob_unref(blob);
+}
+
+Test(kv_command, refuses_a_cut_at_every_length_and_bytes_behind_the_end) {
+    for (size_t size = 0; size < sizeof(golden_put); size++) {
+        cr_assert_eq(decode(golden_put, size), LKV_EPROTOCOL);
+    }
+    uint8_t longer[sizeof(golden_put) + 1] = {0};
+    memcpy(longer, golden_put, sizeof(golden_put));
+    cr_assert_eq(decode(longer, sizeof(longer)), LKV_EPROTOCOL);
+}
+
+Test(kv_command, tells_a_newer_version_or_operation_from_nonsense) {
+    static const struct {
+        const char *bytes;
+        size_t size;
+        int rc;
+    } cases[] = {
+        {"\x94\x02\x01\xc0\xc0", 5, LKV_EVERSION},  /* version 2 */
+        {"\x92\x7f\xc3", 3, LKV_EVERSION},          /* version 127, of another shape */
+        {"\x94\x01\x03\x90\x90", 5, LKV_EVERSION},  /* operation 3 */
+        {"\x94\x00\x01\x90\x90", 5, LKV_EPROTOCOL}, /* version 0 */
+        {"\x94\x01\x00\x90\x90", 5, LKV_EPROTOCOL}, /* operation 0 */
+        {"\x94\xff\x01\x90\x90", 5, LKV_EPROTOCOL}, /* version -1 */
+        {"\x90", 1, LKV_EPROTOCOL},                 /* nothing in it */
+        {"\x01", 1, LKV_EPROTOCOL},                 /* no array */
+        {"\x93\x01\x01\x90", 4, LKV_EPROTOCOL},     /* too few parts */
+        {"\x94\x01\x01\x90\x90", 5, LKV_EPROTOCOL}, /* empty envelope */
+        {"\xc1", 1, LKV_EPROTOCOL},                 /* never used by msgpack */
+        {"\xdd\x00\xff\xff\xff", 5, LKV_EPROTOCOL}, /* announces 16 M elements */
+        {"\xdd\xff\xff\xff\xff", 5, LKV_EPROTOCOL},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cr_assert_eq(decode(cases[i].bytes, cases[i].size), cases[i].rc, "case %zu", i);
+    }
+}
+
+Test(kv_command, refuses_other_types_in_every_place) {
+    /* Whatever one byte of a good command becomes, the answer is a decision and never a crash; a
+     * command that still passes has the shape of one. */
+    for (size_t at = 0; at < sizeof(golden_delete); at++) {
+        for (unsigned byte = 0; byte < 256; byte++) {
+            uint8_t changed[sizeof(golden_delete)];
+            memcpy(changed, golden_delete, sizeof(changed));
+            changed[at] = (uint8_t)byte;
+            int rc = decode(changed, sizeof(changed));
+            cr_assert(rc == 0 || rc == LKV_EPROTOCOL || rc == LKV_EVERSION);
+        }
+    }
+    static const uint8_t string_key[] = {0x94, 0x01, 0x01, 0x94, 0x00, 0x00, 0x00,
+                                         0x00, 0x93, 0xa1, 'k',  0xc4, 0x00, 0x00};
+    cr_assert_eq(decode(string_key, sizeof(string_key)), LKV_EPROTOCOL);
+    static const uint8_t negative_lease[] = {0x94, 0x01, 0x01, 0x94, 0x00, 0x00, 0x00, 0x00,
+                                             0x93, 0xc4, 0x01, 'k',  0xc4, 0x00, 0xff};
+    cr_assert_eq(decode(negative_lease, sizeof(negative_lease)), LKV_EPROTOCOL);
+}

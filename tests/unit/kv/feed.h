@@ -1,0 +1,77 @@
+/* For tests of the state machine: feeds it entries as the log would. */
+#ifndef TESTS_UNIT_KV_FEED_H
+#define TESTS_UNIT_KV_FEED_H
+
+#include "kv/command.h"
+#include "kv/kv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct feed {
+    struct kv *kv;
+    uint64_t index, term;
+    struct kv_result result; /* of the last entry */
+};
+
+/* Test code's own failures end the test program: a test must never pass by accident. */
+#define FEED_REQUIRE(condition)                                                             \
+    do {                                                                                    \
+        if (!(condition)) {                                                                 \
+            (void)fprintf(stderr, "%s:%d: required: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                        \
+        }                                                                                   \
+    } while (0)
+
+static inline struct feed feed_open(uint64_t seed) {
+    struct feed feed = {.term = 1};
+    const struct kv_options options = {.hash_seed = seed};
+    int rc = kv_open(&feed.kv, &options);
+    FEED_REQUIRE(rc == 0);
+    return feed;
+}
+
+static inline void feed_close(struct feed *feed) {
+    kv_close(feed->kv);
+    feed->kv = NULL;
+}
+
+/* Applies any entry and returns kv_apply's code; the entry's own is in feed->result. */
+static inline int feed_entry(struct feed *feed, enum entry_type type, struct blob *payload) {
+    const struct entry entry = {
+        .index = feed->index + 1, .term = feed->term, .type = type, .payload = payload};
+    size_t applied = 0;
+    int rc = kv_apply(feed->kv, &entry, 1, &feed->result, &applied, NULL);
+    feed->index += applied;
+    return rc;
+}
+
+static inline int feed_command(struct feed *feed, const struct kv_command *command) {
+    struct blob *payload = kv_command_encode(command);
+    FEED_REQUIRE(payload != NULL);
+    int rc = feed_entry(feed, ENTRY_COMMAND, payload);
+    blob_unref(payload);
+    return rc;
+}
+
+static inline int feed_put(struct feed *feed, struct slice key, struct slice value) {
+    const struct kv_command command = {.op = KV_PUT, .key = key, .value = value};
+    return feed_command(feed, &command);
+}
+
+static inline int feed_delete(struct feed *feed, struct slice key, struct slice end) {
+    const struct kv_command command = {.op = KV_DELETE, .key = key, .end = end};
+    return feed_command(feed, &command);
+}
+
+static inline void must_put(struct feed *feed, const char *key, const char *value) {
+    int rc = feed_put(feed, slice_text(key), slice_text(value));
+    FEED_REQUIRE(rc == 0 && feed->result.rc == 0);
+}
+
+static inline void must_delete(struct feed *feed, const char *key) {
+    int rc = feed_delete(feed, slice_text(key), (struct slice){0});
+    FEED_REQUIRE(rc == 0 && feed->result.rc == 0);
+}
+
+#endif
