@@ -7,6 +7,7 @@ find_package(msgpack REQUIRED CONFIG) # the target is msgpackc
 
 pkg_check_modules(uv REQUIRED IMPORTED_TARGET libuv>=1.44)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson) # kvctl alone: JSON lines of an import
 
 # xxhash is used inline from its header (XXH_INLINE_ALL): nothing is linked.
 pkg_check_modules(xxhash_pc REQUIRED libxxhash)

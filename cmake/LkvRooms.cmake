@@ -104,7 +104,7 @@ function(lkv_command)
         return()
     endif()
     add_executable(kvctl ${sources})
-    target_link_libraries(kvctl PRIVATE ledgerkv)
+    target_link_libraries(kvctl PRIVATE ledgerkv PkgConfig::jansson)
     target_compile_definitions(kvctl PRIVATE KVCTL_VERSION="${PROJECT_VERSION}")
     set_target_properties(kvctl PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin

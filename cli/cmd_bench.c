@@ -1,0 +1,473 @@
+/* kvctl bench put|get|mixed: operations in flight, and how long they take.
+ *
+ * One thread keeps N operations in flight on C connections and takes all answers from one queue. With
+ * --rate operations are due at fixed times and a latency counts from when it was due, so a store that
+ * stalls cannot hide it by being asked less (coordinated omission). Only operations that begin after
+ * the warm-up and end within the measured time count.
+ */
+#include "histogram.h"
+#include "interrupt.h"
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+#include "store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CLIENTS_MAX = 1000000,
+    CONNECTIONS_MAX = 10000,
+    VALUE_SIZE_MAX = 4 << 20,
+    KEY_SIZE_MAX = 128,
+    PAUSE_US = 10000, /* after a refusal, so that a dead cluster is not asked a million times */
+    TICK_US = 50000
+};
+
+struct slot {
+    int64_t begun_us;
+    struct lkv *db;
+    bool busy;
+};
+
+struct bench {
+    struct cli *cli;
+    struct store store; /* the first connection, and the queue of all */
+    struct lkv **connections;
+    struct interrupt interrupt;
+    struct progress progress;
+    struct histogram *latencies;
+
+    uint64_t clients, connection_count, value_size, keys, rate, count, reads;
+    int64_t duration_ms, warmup_ms;
+    const char *prefix;
+
+    struct slot *slots;
+    size_t *idle; /* stack of slots */
+    size_t idle_count;
+    char *value;
+    uint64_t random, preloaded, submitted, ended;
+
+    int64_t start_us, measure_us, end_us, next_due_us, pause_us, last_us;
+    uint64_t errors, unknown, missing;
+    int first_rc;
+    bool preloading, interrupted;
+};
+
+/* ------------------------------------------------------------------ one operation */
+
+static uint64_t next_random(struct bench *bench) { /* xorshift64* */
+    uint64_t x = bench->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    bench->random = x;
+    return x * UINT64_C(2685821657736338717);
+}
+
+static int submit(struct bench *bench, struct slot *slot) {
+    char name[KEY_SIZE_MAX];
+    bool fill = bench->preloading;
+    uint64_t number = fill ? bench->preloaded : next_random(bench) % bench->keys;
+    int size = snprintf(name, sizeof(name), "%s%010" PRIu64, bench->prefix, number);
+    struct lkv_bytes key = {name, (size_t)size};
+    struct lkv_bytes value = {bench->value, (size_t)bench->value_size};
+    int64_t timeout_ms = bench->cli->timeout_ms;
+    int rc;
+    if (!fill && next_random(bench) % 100 < bench->reads) {
+        rc = lkv_get_submit(slot->db, key, bench->store.how, timeout_ms, bench->store.queue, slot);
+    } else {
+        rc = lkv_put_submit(slot->db, key, value, timeout_ms, bench->store.queue, slot);
+    }
+    return rc;
+}
+
+static void count_refusal(struct bench *bench, int rc) {
+    if (lkv_outcome(rc) == LKV_UNKNOWN) {
+        bench->unknown++;
+    } else {
+        bench->errors++;
+    }
+    bench->first_rc = bench->first_rc == 0 ? rc : bench->first_rc;
+    bench->pause_us = clock_us() + PAUSE_US;
+}
+
+static bool start_one(struct bench *bench, int64_t due_us) {
+    struct slot *slot = &bench->slots[bench->idle[bench->idle_count - 1]];
+    slot->begun_us = due_us;
+    int rc = submit(bench, slot);
+    if (rc < 0) {
+        count_refusal(bench, rc);
+        return false;
+    }
+    bench->idle_count--;
+    bench->submitted++;
+    bench->preloaded += bench->preloading;
+    return true;
+}
+
+static void end_one(struct bench *bench, const struct lkv_msg *answer) {
+    struct slot *slot = lkv_msg_tag(answer);
+    int64_t now = clock_us();
+    int rc = lkv_msg_rc(answer);
+    bench->idle[bench->idle_count++] = (size_t)(slot - bench->slots);
+    if (rc < 0 && rc != LKV_ENOTFOUND) {
+        count_refusal(bench, rc);
+        return;
+    }
+    bench->ended++;
+    bench->missing += rc == LKV_ENOTFOUND;
+    bool measured = slot->begun_us >= bench->measure_us && now <= bench->end_us;
+    if (measured && !bench->preloading) {
+        histogram_add(bench->latencies, (uint64_t)(now - slot->begun_us));
+        bench->last_us = now;
+    }
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+static bool all_started(const struct bench *bench, int64_t now) {
+    if (bench->interrupted) {
+        return true;
+    }
+    if (bench->preloading) {
+        return bench->preloaded >= bench->keys;
+    }
+    return now >= bench->end_us || (bench->count > 0 && bench->submitted >= bench->count);
+}
+
+/* Starts what is due; returns how long nothing more will be, in microseconds. */
+static int64_t start_due(struct bench *bench) {
+    int64_t now = clock_us();
+    while (bench->idle_count > 0 && !all_started(bench, now)) {
+        if (now < bench->pause_us) {
+            return bench->pause_us - now;
+        }
+        int64_t due = now;
+        if (bench->rate > 0 && !bench->preloading) {
+            due = bench->next_due_us;
+            if (due > now) {
+                return due - now;
+            }
+        }
+        if (start_one(bench, due) && due == bench->next_due_us) {
+            uint64_t begun = bench->submitted;
+            bench->next_due_us = bench->start_us + (int64_t)(begun * 1000000 / bench->rate);
+        }
+        now = clock_us();
+    }
+    return TICK_US;
+}
+
+static void take_answers(struct bench *bench, int64_t wait_us) {
+    struct lkv_msg *answer =
+        lkv_queue_next(bench->store.queue, wait_us >= 1000 ? wait_us / 1000 : 0);
+    while (answer != NULL) {
+        end_one(bench, answer);
+        lkv_msg_free(answer);
+        answer = lkv_queue_next(bench->store.queue, 0);
+    }
+}
+
+static void show_progress(struct bench *bench, int64_t now) {
+    if (bench->preloading) {
+        progress_update(&bench->progress, bench->ended, bench->ended, bench->keys);
+    } else if (bench->count > 0) {
+        progress_update(&bench->progress, bench->ended, bench->ended, bench->count);
+    } else {
+        int64_t done =
+            now < bench->end_us ? now - bench->start_us : bench->end_us - bench->start_us;
+        progress_update(&bench->progress, bench->ended, (uint64_t)done,
+                        (uint64_t)(bench->end_us - bench->start_us));
+    }
+}
+
+static void run_loop(struct bench *bench) {
+    int64_t look_us = 0;
+    for (;;) {
+        int64_t wait = start_due(bench);
+        int64_t now = clock_us();
+        if (all_started(bench, now) && bench->idle_count == bench->clients) {
+            return;
+        }
+        take_answers(bench, wait);
+        if (now >= look_us) {
+            look_us = now + TICK_US;
+            show_progress(bench, now);
+            bench->interrupted = bench->interrupted || interrupt_came(&bench->interrupt);
+        }
+        if (bench->ended == 0 && bench->errors + bench->unknown > 0 &&
+            now - bench->start_us > bench->cli->timeout_ms * 1000) {
+            bench->interrupted = true; /* nothing answers at all */
+        }
+    }
+}
+
+static void run_phase(struct bench *bench, bool preloading) {
+    bench->preloading = preloading;
+    bench->submitted = bench->ended = 0;
+    bench->start_us = bench->next_due_us = clock_us();
+    bench->measure_us = bench->start_us + bench->warmup_ms * 1000;
+    bench->end_us =
+        bench->count > 0 || preloading ? INT64_MAX : bench->measure_us + bench->duration_ms * 1000;
+    progress_start(&bench->progress, preloading ? "preload" : bench->cli->command->name);
+    run_loop(bench);
+    progress_end(&bench->progress);
+}
+
+/* ------------------------------------------------------------------ figures */
+
+static double measured_seconds(const struct bench *bench) {
+    int64_t us = bench->end_us - bench->measure_us;
+    if (bench->count > 0 || bench->interrupted) {
+        us = bench->last_us - bench->measure_us;
+    }
+    return us > 0 ? (double)us / 1e6 : 0;
+}
+
+static void print_figures_json(const struct bench *bench, double seconds, double per_second) {
+    static const struct {
+        const char *name;
+        double part;
+    } parts[] = {{"p50_us", 0.5}, {"p90_us", 0.9}, {"p99_us", 0.99}, {"p999_us", 0.999}};
+    struct text line = {0};
+    json_open(&line);
+    json_string(&line, "op", strrchr(bench->cli->command->name, ' ') + 1);
+    json_number(&line, "clients", bench->clients);
+    json_number(&line, "connections", bench->connection_count);
+    json_number(&line, "value_size", bench->value_size);
+    json_number(&line, "keys", bench->keys);
+    json_real(&line, "seconds", seconds);
+    json_number(&line, "ops", bench->latencies->count);
+    json_real(&line, "ops_per_s", per_second);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        json_number(&line, parts[i].name, histogram_at(bench->latencies, parts[i].part));
+    }
+    json_number(&line, "max_us", bench->latencies->max);
+    json_number(&line, "errors", bench->errors);
+    json_number(&line, "unknown", bench->unknown);
+    json_number(&line, "missing", bench->missing);
+    json_print(&line);
+    text_free(&line);
+}
+
+static void print_figures(const struct bench *bench) {
+    double seconds = measured_seconds(bench);
+    const struct histogram *latencies = bench->latencies;
+    double per_second = seconds > 0 ? (double)latencies->count / seconds : 0;
+    if (bench->cli->format == FORMAT_JSON) {
+        print_figures_json(bench, seconds, per_second);
+        return;
+    }
+    printf("%s: %.0f/s, %" PRIu64 " in %.1f s, %" PRIu64 " in flight on %" PRIu64 " connection%s\n",
+           strrchr(bench->cli->command->name, ' ') + 1, per_second, latencies->count, seconds,
+           bench->clients, bench->connection_count, bench->connection_count > 1 ? "s" : "");
+    printf("p50=%.2fms p90=%.2fms p99=%.2fms p99.9=%.2fms max=%.2fms\n",
+           (double)histogram_at(latencies, 0.5) / 1e3, (double)histogram_at(latencies, 0.9) / 1e3,
+           (double)histogram_at(latencies, 0.99) / 1e3,
+           (double)histogram_at(latencies, 0.999) / 1e3, (double)latencies->max / 1e3);
+    printf("errors=%" PRIu64 " unknown=%" PRIu64, bench->errors, bench->unknown);
+    if (bench->reads > 0) {
+        printf(" missing=%" PRIu64, bench->missing);
+    }
+    putchar('\n');
+}
+
+/* ------------------------------------------------------------------ setting up */
+
+static int take_numbers(struct bench *bench) {
+    struct args *args = &bench->cli->args;
+    bool good = args_number(args, "clients", 1, CLIENTS_MAX, &bench->clients) &&
+                args_number(args, "connections", 1, CONNECTIONS_MAX, &bench->connection_count) &&
+                args_number(args, "value-size", 0, VALUE_SIZE_MAX, &bench->value_size) &&
+                args_number(args, "keys", 1, UINT64_C(10000000000), &bench->keys) &&
+                args_number(args, "rate", 1, 100000000, &bench->rate) &&
+                args_number(args, "count", 1, UINT64_MAX, &bench->count) &&
+                args_number(args, "reads", 0, 100, &bench->reads) &&
+                args_number(args, "seed", 1, UINT64_MAX, &bench->random) &&
+                args_duration(args, "duration", &bench->duration_ms) &&
+                args_duration(args, "warmup", &bench->warmup_ms);
+    if (!good) {
+        return report_usage(bench->cli, "%s", text_string(&args->error));
+    }
+    const char *prefix = args_text(args, "prefix");
+    bench->prefix = prefix != NULL ? prefix : "bench/";
+    if (strlen(bench->prefix) > KEY_SIZE_MAX - 32) {
+        return report_usage(bench->cli, "--prefix is longer than %d bytes", KEY_SIZE_MAX - 32);
+    }
+    if (bench->count > 0 && args_text(args, "duration") != NULL) {
+        return report_usage(bench->cli, "--count and --duration exclude each other");
+    }
+    if (bench->count > 0 && args_text(args, "warmup") == NULL) {
+        bench->warmup_ms = 0;
+    }
+    return 0;
+}
+
+/* An embedded store is one connection by itself. */
+static int connect_all(struct bench *bench) {
+    const char *endpoints = args_text(&bench->cli->args, "endpoints");
+    bench->connection_count = bench->store.embedded ? 1 : bench->connection_count;
+    size_t size = (size_t)bench->connection_count * sizeof(*bench->connections);
+    bench->connections = must_realloc(NULL, size);
+    memset(bench->connections, 0, size);
+    bench->connections[0] = bench->store.db;
+    for (uint64_t i = 1; i < bench->connection_count; i++) {
+        int exit = store_connect(bench->cli, endpoints != NULL ? endpoints : default_endpoint,
+                                 &bench->connections[i]);
+        if (exit != 0) {
+            return exit;
+        }
+    }
+    return 0;
+}
+
+static void make_slots(struct bench *bench) {
+    size_t count = (size_t)bench->clients;
+    bench->slots = must_realloc(NULL, count * sizeof(*bench->slots));
+    bench->idle = must_realloc(NULL, count * sizeof(*bench->idle));
+    for (size_t i = 0; i < count; i++) {
+        bench->slots[i] = (struct slot){.db = bench->connections[i % bench->connection_count]};
+        bench->idle[i] = count - 1 - i;
+    }
+    bench->idle_count = count;
+    bench->value = must_realloc(NULL, (size_t)bench->value_size);
+    for (size_t i = 0; i < bench->value_size; i++) {
+        bench->value[i] = (char)next_random(bench);
+    }
+    bench->latencies = must_realloc(NULL, sizeof(*bench->latencies));
+    memset(bench->latencies, 0, sizeof(*bench->latencies));
+}
+
+static int measure(struct bench *bench) {
+    make_slots(bench);
+    if (args_switch(&bench->cli->args, "preload")) {
+        run_phase(bench, true);
+    }
+    if (!bench->interrupted) {
+        run_phase(bench, false);
+    }
+    print_figures(bench);
+    if (bench->ended == 0 && bench->first_rc != 0) {
+        return report_rc(bench->cli, bench->first_rc, NULL, "nothing was answered");
+    }
+    return bench->interrupted ? KVCTL_INTERRUPTED : KVCTL_DONE;
+}
+
+static void bench_free(struct bench *bench) {
+    for (uint64_t i = 1; bench->connections != NULL && i < bench->connection_count; i++) {
+        lkv_close(bench->connections[i], 0);
+    }
+    free(bench->connections);
+    free(bench->slots);
+    free(bench->idle);
+    free(bench->value);
+    free(bench->latencies);
+}
+
+static int run_bench(struct cli *cli, uint64_t reads) {
+    struct bench bench = {.cli = cli,
+                          .interrupt = {.fd = -1},
+                          .clients = 64,
+                          .connection_count = 1,
+                          .value_size = 256,
+                          .keys = 100000,
+                          .reads = reads,
+                          .random = UINT64_C(88172645463325252),
+                          .duration_ms = 10000,
+                          .warmup_ms = 1000};
+    int exit = take_numbers(&bench);
+    if (exit != 0) {
+        return exit;
+    }
+    interrupt_start(&bench.interrupt);
+    exit = store_open(cli, TO_WRITE, &bench.store);
+    if (exit == 0) {
+        exit = connect_all(&bench);
+        exit = exit == 0 ? measure(&bench) : exit;
+        bench_free(&bench); /* connections before the queue of all */
+        store_close(&bench.store);
+    }
+    interrupt_end(&bench.interrupt);
+    return exit;
+}
+
+static int run_put(struct cli *cli) {
+    return run_bench(cli, 0);
+}
+
+static int run_get(struct cli *cli) {
+    return run_bench(cli, 100);
+}
+
+static int run_mixed(struct cli *cli) {
+    return run_bench(cli, 80);
+}
+
+/* ------------------------------------------------------------------ the commands */
+
+#define BENCH_FLAGS                                                                                 \
+    {"clients", FLAG_VALUE, 0, false, "N", "operations in flight (default 64)"},                    \
+        {"connections", FLAG_VALUE, 0, false, "N", "client handles they share (default 1)"},        \
+        {"duration", FLAG_VALUE, 0, false, "DURATION", "measured time (default 10s)"},              \
+        {"count", FLAG_VALUE, 0, false, "N", "so many operations, whatever time they take"},        \
+        {"warmup", FLAG_VALUE, 0, false, "DURATION", "before it (default 1s; 0 with --count)"},     \
+        {"rate", FLAG_VALUE, 0, false, "N", "start N a second (default: as fast as answers come)"}, \
+        {"keys", FLAG_VALUE, 0, false, "N", "choose among N keys (default 100000)"},                \
+        {"value-size", FLAG_VALUE, 0, false, "BYTES", "of each value (default 256)"},               \
+        {"prefix", FLAG_VALUE, 0, false, "TEXT", "in front of each key's ten digits (bench/)"},     \
+        {"seed", FLAG_VALUE, 0, false, "N", "of the choice of keys"}, {                             \
+        "preload", FLAG_SWITCH, 0, false, NULL, "first write every key once"                        \
+    }
+
+static const char bench_details[] =
+    "Figures: operations per second and latency percentiles, errors, and outcomes unknown.\n"
+    "-o json: ops_per_s, p50_us, p90_us, p99_us, p999_us, max_us, errors, unknown. The keys stay "
+    "in\n"
+    "the store: kvctl del --prefix bench/";
+
+static const struct flag put_flags[] = {BENCH_FLAGS, FLAG_END};
+
+static const struct flag get_flags[] = {BENCH_FLAGS,
+                                        {"local", FLAG_SWITCH, 0, false, NULL,
+                                         "what the node asked has applied, at any time, maybe old"},
+                                        FLAG_END};
+
+static const struct flag mixed_flags[] = {
+    BENCH_FLAGS,
+    {"reads", FLAG_VALUE, 0, false, "PERCENT", "how many are reads (default 80)"},
+    {"local", FLAG_SWITCH, 0, false, NULL,
+     "what the node asked has applied, at any time, maybe old"},
+    FLAG_END};
+
+const struct command command_bench_put = {
+    .name = "bench put",
+    .words = "",
+    .summary = "Measure writes.",
+    .details = bench_details,
+    .examples = "  kvctl bench put --clients 64 --duration 10s\n"
+                "  kvctl bench put --clients 16 --rate 1000 -o json",
+    .flags = put_flags,
+    .run = run_put,
+};
+
+const struct command command_bench_get = {
+    .name = "bench get",
+    .words = "",
+    .summary = "Measure reads.",
+    .details = bench_details,
+    .examples = "  kvctl bench get --preload --clients 64\n  kvctl --dir ./data bench get --local",
+    .flags = get_flags,
+    .run = run_get,
+};
+
+const struct command command_bench_mixed = {
+    .name = "bench mixed",
+    .words = "",
+    .summary = "Measure reads and writes together.",
+    .details = bench_details,
+    .examples = "  kvctl bench mixed --reads 95 --clients 64",
+    .flags = mixed_flags,
+    .run = run_mixed,
+};

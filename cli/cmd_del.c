@@ -1,0 +1,162 @@
+/* kvctl del and kvctl count.
+ *
+ * Deleting is safe: one word is one key, a range is asked for by name, and everything by --all.
+ */
+#include "input.h"
+#include "output.h"
+#include "report.h"
+
+#include <stdio.h>
+
+/* ------------------------------------------------------------------ del */
+
+static int delete_span(struct store *store, const struct span *span) {
+    struct cli *cli = store->cli;
+    int rc = lkv_delete_submit(store->db, text_bytes(&span->from), text_bytes(&span->to),
+                               !span->single, store_left(store), store->queue, NULL);
+    if (rc < 0) {
+        return report_rc(cli, rc, NULL, "del %s", span_name(cli));
+    }
+    struct lkv_msg *answer = store_answer(store);
+    int exit = 0;
+    rc = lkv_msg_rc(answer);
+    if (rc < 0) {
+        exit = report_rc(cli, rc, answer, "del %s", span_name(cli));
+    } else {
+        uint64_t rev = 0;
+        uint64_t count = 0;
+        lkv_msg_u64(answer, "rev", &rev);
+        lkv_msg_u64(answer, "count", &count);
+        output_written(cli, rev, &count);
+    }
+    lkv_msg_free(answer);
+    return exit;
+}
+
+static void print_count(const struct cli *cli, const char *name, const char *after, uint64_t count,
+                        uint64_t rev) {
+    if (cli->format == FORMAT_JSON) {
+        struct text line = {0};
+        json_open(&line);
+        json_u64(&line, name, count);
+        json_u64(&line, "rev", rev);
+        json_print(&line);
+        text_free(&line);
+    } else if (cli->format == FORMAT_FIELDS) {
+        field_u64(name, count);
+        field_u64("rev", rev);
+    } else if (cli->format == FORMAT_RAW) {
+        printf("%" PRIu64, count);
+    } else {
+        printf("%" PRIu64 "%s\n", count, after);
+    }
+}
+
+static int count_span(struct store *store, const struct span *span, const char *name,
+                      const char *after) {
+    uint64_t count;
+    uint64_t rev;
+    int exit = span_count(store, span, &count, &rev);
+    if (exit == 0) {
+        print_count(store->cli, name, after, count, rev);
+    }
+    return exit;
+}
+
+static int check_safe(struct cli *cli, const struct span *span) {
+    bool all = args_switch(&cli->args, "all");
+    if (span->everything && !all && !args_switch(&cli->args, "dry-run")) {
+        return report_usage(cli, "that is every key: say --all if it is meant");
+    }
+    if (all && !span->everything) {
+        return report_usage(cli, "--all is every key, but a part was named");
+    }
+    return 0;
+}
+
+static int run_del(struct cli *cli) {
+    bool named = args_switch(&cli->args, "prefix") || args_switch(&cli->args, "range");
+    if (!named && cli->args.word_count > 1) {
+        return report_usage(cli, "del takes one key; for the keys from '%s' to '%s' say --range",
+                            cli->args.words[0], cli->args.words[1]);
+    }
+    if (!named && args_switch(&cli->args, "all") && cli->args.word_count > 0) {
+        return report_usage(cli, "--all is every key, but a part was named");
+    }
+    struct span span;
+    int exit = span_take(cli, &span);
+    if (exit != 0) {
+        return exit;
+    }
+    bool dry = args_switch(&cli->args, "dry-run");
+    struct store store;
+    exit = check_safe(cli, &span);
+    exit = exit == 0 ? store_open(cli, dry ? TO_READ : TO_WRITE, &store) : exit;
+    if (exit == 0) {
+        exit = dry ? count_span(&store, &span, "would_delete", " would be deleted")
+                   : delete_span(&store, &span);
+        store_close(&store);
+    }
+    span_free(&span);
+    return exit;
+}
+
+static const struct flag del_flags[] = {
+    {"prefix", FLAG_MODE, 0, false, NULL, "the keys that begin with the word"},
+    {"range", FLAG_MODE, 0, false, NULL, "two words: the keys from FROM up to, not including, TO"},
+    {"all", FLAG_SWITCH, 0, false, NULL, "every key"},
+    {"dry-run", FLAG_SWITCH, 0, false, NULL, "count, but delete nothing"},
+    FLAG_END,
+};
+
+const struct command command_del = {
+    .name = "del",
+    .words = "KEY | --prefix PREFIX | --range FROM TO | --all",
+    .summary = "Delete one key, or many in one write.",
+    .details = "Deleting a key that does not exist is no error: deleted=0.",
+    .examples = "  kvctl del /svc/a/1\n"
+                "  kvctl del --prefix /svc/a/ --dry-run\n"
+                "  kvctl del --range /svc/a /svc/c",
+    .flags = del_flags,
+    .words_max = 2,
+    .run = run_del,
+};
+
+/* ------------------------------------------------------------------ count */
+
+static int run_count(struct cli *cli) {
+    bool named = args_switch(&cli->args, "prefix") || args_switch(&cli->args, "range") ||
+                 args_switch(&cli->args, "from-key") || cli->args.word_count > 0;
+    struct span span = {.everything = true};
+    int exit = named ? span_take(cli, &span) : 0;
+    if (exit != 0) {
+        return exit;
+    }
+    struct store store;
+    exit = store_open(cli, TO_READ, &store);
+    if (exit == 0) {
+        exit = count_span(&store, &span, "count", "");
+        store_close(&store);
+    }
+    span_free(&span);
+    return exit;
+}
+
+static const struct flag count_flags[] = {
+    {"prefix", FLAG_MODE, 0, false, NULL, "the keys that begin with the word"},
+    {"range", FLAG_MODE, 0, false, NULL, "two words: the keys from FROM up to, not including, TO"},
+    {"from-key", FLAG_MODE, 0, false, NULL, "the key and all behind it"},
+    {"local", FLAG_SWITCH, 0, false, NULL,
+     "what the node asked has applied, at any time, maybe old"},
+    FLAG_END,
+};
+
+const struct command command_count = {
+    .name = "count",
+    .words = "[KEY | --prefix PREFIX | --range FROM TO | --from-key KEY]",
+    .summary = "Count keys; prints the number alone.",
+    .examples = "  kvctl count\n  kvctl count --prefix /svc/",
+    .flags = count_flags,
+    .words_max = 2,
+    .run = run_count,
+};

@@ -1,0 +1,236 @@
+/* kvctl status: one screen with a verdict, why, and what to do. */
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+#include "store.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A member not heard for so long is behind, whatever its state says. */
+enum { SILENT_MS = 3000 };
+
+struct verdict {
+    int exit;
+    const char *word, *color;
+    struct text why, advice;
+};
+
+/* ------------------------------------------------------------------ asking */
+
+/* Followers do not know how far the others are: the leader's answer is taken when it gives one. */
+static void ask_leader(struct store *store, struct lkv_msg **status) {
+    const char *id = lkv_msg_str(*status, "id");
+    const char *leader = lkv_msg_str(*status, "leader");
+    const char *address = lkv_msg_str(*status, "leader_address");
+    bool other = id != NULL && leader != NULL && *leader != '\0' && strcmp(id, leader) != 0;
+    if (!other || store->embedded || address == NULL || *address == '\0') {
+        return;
+    }
+    struct lkv *leader_db;
+    if (store_connect(store->cli, address, &leader_db) != 0) {
+        return;
+    }
+    struct lkv_msg *answer = NULL;
+    if (lkv_status(leader_db, store_left(store) / 2, &answer) == 0) {
+        lkv_msg_free(*status);
+        *status = answer;
+    } else {
+        lkv_msg_free(answer);
+    }
+    lkv_close(leader_db, 0);
+}
+
+static uint64_t number(const struct lkv_msg *status, const char *name) {
+    uint64_t value = 0;
+    lkv_msg_u64(status, name, &value);
+    return value;
+}
+
+static const char *word(const struct lkv_msg *status, const char *name) {
+    const char *value = lkv_msg_str(status, name);
+    return value != NULL ? value : "";
+}
+
+/* ------------------------------------------------------------------ judging */
+
+static bool is_silent(const struct lkv_member *member) {
+    return strcmp(member->state, "down") == 0 || member->lag_ms > SILENT_MS;
+}
+
+static void judge(const struct lkv_msg *status, struct verdict *verdict) {
+    *verdict = (struct verdict){.exit = KVCTL_DONE, .word = "healthy", .color = "32"};
+    struct lkv_member member;
+    size_t count = 0;
+    size_t silent = 0;
+    for (; lkv_msg_member(status, count, &member); count++) {
+        if (is_silent(&member)) {
+            silent++;
+            text_printf(&verdict->why, "%s%s", silent > 1 ? ", " : "", member.id);
+        }
+    }
+    if (*word(status, "leader") == '\0') {
+        *verdict = (struct verdict){.exit = KVCTL_UNHEALTHY, .word = "unhealthy", .color = "31"};
+        text_printf(&verdict->why, "%s knows no leader (%s)", word(status, "id"),
+                    word(status, "state"));
+        text_printf(&verdict->advice,
+                    "writes wait until %zu of %zu members can reach each other: "
+                    "start the missing ones, or look at what they print",
+                    count / 2 + 1, count);
+    } else if (silent > 0) {
+        verdict->word = "degraded";
+        verdict->color = "33";
+        text_printf(&verdict->why, " %s silent; %s leads %zu members", silent > 1 ? "are" : "is",
+                    word(status, "leader"), count);
+        text_printf(&verdict->advice,
+                    "start it again with its old command line; writes go on "
+                    "while %zu of %zu are up",
+                    count / 2 + 1, count);
+    } else {
+        text_printf(&verdict->why, "%s leads %zu member%s in term %" PRIu64, word(status, "leader"),
+                    count > 0 ? count : 1, count > 1 ? "s" : "", number(status, "term"));
+    }
+}
+
+/* ------------------------------------------------------------------ printing */
+
+static const char *const texts[] = {"id",    "role",   "leader",     "leader_address",
+                                    "state", "listen", "cluster_id", "member_id"};
+static const char *const numbers[] = {"term",      "commit",      "applied", "durable",
+                                      "first",     "last",        "rev",     "keys",
+                                      "log_bytes", "image_index", "peers_up"};
+
+static void add_members_json(struct text *line, const struct lkv_msg *status) {
+    text_add_string(line, ",\"members\":[");
+    struct lkv_member member;
+    for (size_t i = 0; lkv_msg_member(status, i, &member); i++) {
+        text_add_string(line, i > 0 ? ",{" : "{");
+        json_string(line, "id", member.id);
+        json_string(line, "address", member.address);
+        json_string(line, "role", member.role);
+        json_string(line, "state", member.state);
+        json_u64(line, "match", member.match);
+        json_u64(line, "lag_entries", member.lag_entries);
+        json_u64(line, "lag_ms", member.lag_ms);
+        text_add_byte(line, '}');
+    }
+    text_add_byte(line, ']');
+}
+
+static void print_json(const struct lkv_msg *status, const struct verdict *verdict) {
+    struct text line = {0};
+    json_open(&line);
+    json_string(&line, "verdict", verdict->word);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (lkv_msg_str(status, texts[i]) != NULL) {
+            json_string(&line, texts[i], lkv_msg_str(status, texts[i]));
+        }
+    }
+    uint64_t value;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (lkv_msg_u64(status, numbers[i], &value)) {
+            json_u64(&line, numbers[i], value);
+        }
+    }
+    add_members_json(&line, status);
+    json_print(&line);
+    text_free(&line);
+}
+
+static void print_fields(const struct lkv_msg *status, const struct verdict *verdict) {
+    field_string("verdict", verdict->word);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (lkv_msg_str(status, texts[i]) != NULL) {
+            field_string(texts[i], lkv_msg_str(status, texts[i]));
+        }
+    }
+    uint64_t value;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (lkv_msg_u64(status, numbers[i], &value)) {
+            field_u64(numbers[i], value);
+        }
+    }
+}
+
+static void print_members(const struct lkv_msg *status) {
+    struct table table;
+    struct lkv_member member;
+    table_start(&table, "MEMBER ADDRESS ROLE STATE MATCH LAG HEARD");
+    for (size_t i = 0; lkv_msg_member(status, i, &member); i++) {
+        table_cell(&table, "%s", member.id);
+        table_cell(&table, "%s", *member.address != '\0' ? member.address : "-");
+        table_cell(&table, "%s", member.role);
+        table_cell(&table, "%s", member.state);
+        table_cell(&table, "%" PRIu64, member.match);
+        table_cell(&table, "%" PRIu64, member.lag_entries);
+        table_cell(&table, "%" PRIu64 "ms ago", member.lag_ms);
+    }
+    if (table.count > table.columns) {
+        putchar('\n');
+        table_print(&table, stdout);
+    }
+    table_free(&table);
+}
+
+static void print_screen(const struct lkv_msg *status, const struct verdict *verdict) {
+    bool color = output_has_color();
+    printf("%s%s%s%s%s: %s\n", color ? "\033[1;" : "", color ? verdict->color : "",
+           color ? "m" : "", verdict->word, color ? "\033[0m" : "", text_string(&verdict->why));
+    if (verdict->advice.size > 0) {
+        printf("  %s\n", text_string(&verdict->advice));
+    }
+    char size[24];
+    printf("\nasked    %s (%s), %s\n", word(status, "id"), word(status, "role"),
+           word(status, "state"));
+    printf("data     %" PRIu64 " keys, revision %" PRIu64 "\n", number(status, "keys"),
+           number(status, "rev"));
+    printf("log      commit %" PRIu64 ", applied %" PRIu64 ", first %" PRIu64 ", %s\n",
+           number(status, "commit"), number(status, "applied"), number(status, "first"),
+           size_name(number(status, "log_bytes"), size));
+    print_members(status);
+}
+
+static void print_status(const struct cli *cli, const struct lkv_msg *status,
+                         const struct verdict *verdict) {
+    switch (cli->format) {
+    case FORMAT_JSON: print_json(status, verdict); break;
+    case FORMAT_FIELDS: print_fields(status, verdict); break;
+    case FORMAT_TABLE: print_members(status); break;
+    case FORMAT_RAW: fputs(verdict->word, stdout); break;
+    case FORMAT_SIMPLE: print_screen(status, verdict); break;
+    }
+}
+
+static int run_status(struct cli *cli) {
+    struct store store;
+    int exit = store_open(cli, TO_READ, &store);
+    if (exit != 0) {
+        return exit;
+    }
+    struct lkv_msg *status = NULL;
+    int rc = lkv_status(store.db, store_left(&store), &status);
+    if (rc < 0) {
+        exit = report_rc(cli, rc, status, "status");
+    } else {
+        struct verdict verdict;
+        ask_leader(&store, &status);
+        judge(status, &verdict);
+        print_status(cli, status, &verdict);
+        exit = verdict.exit;
+        text_free(&verdict.why);
+        text_free(&verdict.advice);
+    }
+    lkv_msg_free(status);
+    store_close(&store);
+    return exit;
+}
+
+const struct command command_status = {
+    .name = "status",
+    .words = "",
+    .summary = "One screen: is it well, why not, what to do.",
+    .details = "Exit code 5 when no leader is known.",
+    .examples = "  kvctl status\n  kvctl status -o json | jq .leader",
+    .run = run_status,
+};
