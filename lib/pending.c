@@ -68,11 +68,21 @@ static void leave(struct pending *pending, struct request *request) {
     pending->bytes -= request->cost;
 }
 
+/* Orphans stay ascending by index, so that each applied entry looks at the front only. */
+static void insert_orphan(struct pending *pending, struct request *request) {
+    struct list_link *before = pending->orphans.prev;
+    while (before != &pending->orphans &&
+           LIST_ITEM(before, struct request, link)->index > request->index) {
+        before = before->prev;
+    }
+    list_push_back(before->next, &request->link);
+}
+
 void pending_orphan(struct pending *pending) {
     for (; pending->count > 0; pending->first++, pending->count--) {
         struct request *request = *slot(pending, pending->first);
         if (request != NULL) {
-            list_push_back(&pending->orphans, &request->link);
+            insert_orphan(pending, request);
         }
     }
 }
@@ -89,7 +99,7 @@ static void decide_orphans(struct pending *pending, uint64_t index, uint64_t ter
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
         if (request->index > index) {
-            continue;
+            break;
         }
         list_remove(at);
         leave(pending, request);

@@ -14,7 +14,7 @@ struct pending {
     uint64_t first; /* index of the oldest slot */
     size_t count;   /* slots from `first` on */
     uint64_t term;
-    struct list_link orphans; /* of struct request, any order */
+    struct list_link orphans; /* of struct request, ascending by index */
     size_t waiting;           /* requests held in total */
     size_t bytes;             /* sum of their cost */
 };

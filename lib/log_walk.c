@@ -1,0 +1,129 @@
+/* lkv_log_walk: a node's log as a person may want to see it, from a directory that nobody holds. */
+#include "kv/command.h"
+#include "lib/identity.h"
+#include "lib/msg.h"
+#include "lib/uv/disk_posix.h"
+#include "log/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct walk {
+    int (*visit)(void *arg, const struct lkv_log_item *item);
+    void *arg;
+};
+
+static enum lkv_log_kind public_kind(enum log_finding kind) {
+    switch (kind) {
+    case LOG_RECORD: return LKV_LOG_RECORD;
+    case LOG_MARK: return LKV_LOG_MARK;
+    case LOG_TORN: return LKV_LOG_TORN;
+    case LOG_DAMAGED: return LKV_LOG_DAMAGED;
+    case LOG_DEAD: return LKV_LOG_DEAD;
+    }
+    return LKV_LOG_DAMAGED;
+}
+
+static void describe_command(const struct log_visit *what, struct lkv_log_item *item) {
+    struct kv_command command;
+    item->type = "command";
+    if (kv_command_decode(what->payload, &command, NULL) != 0) {
+        return; /* of log mode, or of a later version */
+    }
+    item->type = command.op == KV_PUT ? "put" : "delete";
+    item->key = (struct lkv_bytes){command.key.data, command.key.size};
+    item->value = (struct lkv_bytes){command.value.data, command.value.size};
+}
+
+static int on_visit(void *arg, const struct log_visit *what) {
+    const struct walk *walk = arg;
+    char file[128];
+    (void)snprintf(file, sizeof(file), "data/%s", what->file);
+    struct lkv_log_item item = {.kind = public_kind(what->kind),
+                                .file = file,
+                                .offset = what->offset,
+                                .index = what->index,
+                                .term = what->term,
+                                .type = "-",
+                                .payload = {what->payload.data, what->payload.size},
+                                .text = what->text};
+    if (what->kind == LOG_RECORD) {
+        switch (what->type) {
+        case ENTRY_NOOP: item.type = "noop"; break;
+        case ENTRY_CONFIG: item.type = "config"; break;
+        case ENTRY_COMMAND: describe_command(what, &item); break;
+        }
+    }
+    return walk->visit(walk->arg, &item);
+}
+
+static int newest_image(void *arg, const char *name) {
+    uint64_t *newest = arg;
+    uint64_t index = 0;
+    if (sscanf(name, "%20" SCNu64 ".img", &index) == 1 && index > *newest) {
+        *newest = index;
+    }
+    return 0;
+}
+
+static int walk_locked(struct disk *disk, const char *dir, struct walk *walk, struct reason *why) {
+    struct identity identity;
+    int rc = identity_load(disk, dir, &identity, why);
+    if (rc != 0) {
+        return rc;
+    }
+    char path[1200];
+    uint64_t image_index = 0;
+    (void)snprintf(path, sizeof(path), "%s/image", dir);
+    rc = disk_list(disk, path, newest_image, &image_index);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot read the directory: %s", path, error_text(rc));
+    }
+    (void)snprintf(path, sizeof(path), "%s/data", dir);
+    return log_walk(disk, path, image_index, on_visit, walk, why);
+}
+
+static int walk_dir(struct disk *disk, const char *dir, struct walk *walk, struct reason *why) {
+    char path[1200];
+    struct disk_lock *lock;
+    struct disk_file *probe;
+    long owner = 0;
+    (void)snprintf(path, sizeof(path), "%s/identity", dir);
+    int rc = disk_open(disk, path, DISK_READ, &probe); /* so that no lock file is made elsewhere */
+    if (rc != 0) {
+        return reason_set(why, rc, "%s is not a node's directory: %s: %s", dir, path,
+                          error_text(rc));
+    }
+    disk_close(probe);
+    (void)snprintf(path, sizeof(path), "%s/lock", dir);
+    rc = disk_lock(disk, path, &lock, &owner);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s is in use by process %ld", dir, owner);
+    }
+    rc = walk_locked(disk, dir, walk, why);
+    disk_unlock(lock);
+    return rc;
+}
+
+int lkv_log_walk(const char *dir, int (*visit)(void *arg, const struct lkv_log_item *item),
+                 void *arg, struct lkv_msg **why) {
+    struct reason reason = {{0}};
+    struct walk walk = {.visit = visit, .arg = arg};
+    struct disk *disk;
+    int rc = dir != NULL && visit != NULL ? disk_posix_open(&disk)
+                                          : reason_set(&reason, LKV_EINVAL, "dir or visit is NULL");
+    if (rc == 0) {
+        rc = walk_dir(disk, dir, &walk, &reason);
+        disk_posix_close(disk);
+    }
+    if (why != NULL) {
+        *why = NULL;
+    }
+    if (rc < 0 && why != NULL && reason.text[0] != '\0') {
+        *why = msg_new(LKV_REPLY, NULL);
+        if (*why != NULL) {
+            msg_set_rc(*why, rc, "%s", reason.text);
+        }
+    }
+    return rc;
+}

@@ -1,0 +1,280 @@
+/* A node: the one place where consensus, log and state machine meet, on one loop's thread.
+ *
+ *   callers' threads          loop's thread                                   queues' threads
+ *   lkv_put -> inbox ----> node_request -> raft_step -> update -> node_write ------> log_write
+ *   clients' connections ->    |               ^            \-> peer links             |
+ *                              v               |                                       |
+ *                          pending <- node_apply <- commit <- PERSISTED <--------------'
+ *
+ * Each file node_*.c holds one of these stations; what they share is here. Everything runs on the
+ * seams of base/, so the same code runs on libuv and in a simulated world.
+ */
+#ifndef LIB_NODE_H
+#define LIB_NODE_H
+
+#include "base/disk.h"
+#include "base/loop.h"
+#include "base/net.h"
+#include "kv/command.h"
+#include "kv/kv.h"
+#include "lib/founding.h"
+#include "lib/handle.h"
+#include "lib/pending.h"
+#include "lib/remote.h"
+#include "lib/role.h"
+#include "lib/server.h"
+#include "log/log.h"
+#include "log/window.h"
+#include "raft/raft.h"
+#include "raft/wire.h"
+
+#include <pthread.h>
+
+struct node;
+struct peer;
+struct log_job;
+struct image_receive;
+struct image_send;
+
+/* What a node runs on; borrowed for its life. */
+struct node_world {
+    struct loop *loop;
+    struct net *net;
+    struct disk *disk;
+};
+
+/* Payload that came with an append and is not in the window yet (raft's `kept`). */
+struct staged {
+    struct list_link link;
+    uint64_t token;
+    struct raft_packet packet;
+};
+
+/* Writes of the core that were not given to the log thread yet, merged into one group commit. */
+struct write_batch {
+    uint64_t no; /* highest write number in it; 0: empty */
+    bool save_vote;
+    struct log_vote vote;
+    uint64_t cut_from; /* of what the log thread was already given; 0: none */
+    uint64_t first, last;
+};
+
+/* What was read from disk for one peer, while the core is told of it. */
+struct fetched {
+    uint64_t peer, first;
+    struct entry *entries; /* borrowed from the job */
+    size_t count;
+};
+
+enum { LOG_JOBS_IN_FLIGHT = 2 }; /* one being synced, one waiting: the disk never idles */
+
+struct node {
+    struct lkv handle; /* first: a struct lkv * of a node is a struct node * */
+
+    /* Immutable after open. */
+    struct node_world world;
+    struct lkv_options options;
+    struct trace trace;
+    char dir[1024];
+    char log_dir[1100];
+    char image_dir[1100];
+    uint64_t boot_nonce;
+
+    /* Any thread. */
+    _Atomic(struct request *) inbox; /* newest first */
+    atomic_size_t inbox_bytes;       /* of the requests in it */
+    atomic_bool closed;              /* no new requests */
+    atomic_bool role_freed;          /* a role message was freed: role_pump */
+    struct kv *kv;                   /* readable at any time */
+    pthread_mutex_t mutex;           /* of the fields up to the next comment */
+    pthread_cond_t finished_cond;
+    bool close_requested, finished;
+    int64_t close_handover_ms;
+    struct role_watch_request *role_requests; /* handed to the loop */
+
+    /* Loop thread only, from here on. */
+    struct disk_lock *lock;
+    struct identity identity;
+    struct founding founding;
+    struct reason founding_state;
+    bool founding_job_running;
+    bool running; /* founded: log and raft exist */
+
+    struct log *log;
+    struct log_window window;
+    struct raft *raft;
+    struct raft_update update;
+    enum raft_role role;
+    uint64_t term, leader, commit, raft_deadline_ns;
+    bool stepping, leader_moved;
+    struct entry *frame_entries; /* owned; borrowed entries of the append being framed */
+    size_t frame_capacity;
+    struct buffer frame_body; /* scratch of peer_send_raft */
+    struct fetched fetched;   /* entries in memory for the FETCHED event being stepped */
+    int stop_rc; /* not 0: the node takes no part any more, for the reason in stop_why */
+    struct reason stop_why;
+    bool stop_answered;
+
+    struct peer *peers[OPTION_PEERS_MAX];
+    size_t peer_count;
+    struct list_link strangers; /* accepted connections that have said nothing yet */
+    size_t stranger_count;
+    struct list_link incoming; /* of struct link: accepted connections that are no client's */
+    struct net_listener *listener, *local_listener;
+    struct server *server;
+    struct list_link staged; /* of struct staged, in order of arrival */
+    uint64_t next_token;
+    uint64_t hello_sequence;
+
+    struct write_batch batch;
+    uint64_t given_next;        /* index after the last entry that the log thread was given */
+    size_t jobs_in_flight;      /* log jobs */
+    size_t jobs_outstanding;    /* all jobs of all queues */
+    struct list_link full_jobs; /* did not fit on the disk; tried again, in order */
+    bool log_blocked;           /* log thread: a write did not fit, those behind it wait */
+    uint64_t full_retry_ns;
+    uint64_t last_write_ns;
+    uint64_t spare_retry_ns;
+    bool mark_due, spare_running, disk_full, log_failed;
+
+    struct pending pending;
+    uint64_t applied;        /* index */
+    bool reading_for_apply;  /* entries to apply are being read from disk */
+    bool gate_closed;        /* as the core was told */
+    struct list_link parked; /* requests that wait for a leader */
+    size_t parked_bytes;
+    uint64_t park_retry_ns;        /* UINT64_MAX: nothing is parked */
+    struct list_link reads_new;    /* linearizable reads that came in this turn */
+    struct list_link read_batches; /* of struct read_batch: asked for a read index */
+    uint64_t next_read_context;
+    uint64_t next_expiry_ns;
+    struct remote *forward; /* to the leader, when this node follows */
+    bool forward_broken;
+    size_t submit_capacity;
+    uint32_t *submit_sizes;
+    struct list_link submits; /* writes of this turn, to be appended as one batch */
+    size_t submit_count;
+
+    uint64_t image_index, image_term; /* newest durable image */
+    bool image_running;
+    atomic_bool image_cancel;
+    uint64_t bytes_since_image;
+    struct image_receive *receive;
+    bool installing; /* appends are dropped while a received image replaces the log */
+    bool restart_given;
+    uint64_t install_refused; /* peer whose install could not begin; the core is told next turn */
+
+    struct role role_events;
+    bool close_begun, closing, finished_loop;
+    uint64_t timer_at_ns, server_next_ns;
+    uint64_t handover_deadline_ns;
+    bool turn_wanted; /* more to do without waiting for an event */
+};
+
+/* lib/open.c */
+MUST_USE int node_open(struct lkv **out, const struct lkv_options *options, struct reason *why);
+
+/* lib/node.c */
+/* A node on a given world (libuv's, or a simulator's), whose loop is driven by the caller. The loop's
+ * events must be node_loop_events(node), and node_turn be called once, before anything happens. */
+MUST_USE int node_create(struct node **out, const struct lkv_options *options,
+                         const struct node_world *world, struct reason *why);
+struct loop_events node_loop_events(struct node *node);
+void node_turn(struct node *node);
+void node_destroy(struct node *node); /* after it has finished, or crashed; NULL is fine */
+void node_set_timer(struct node *node);
+void node_stop(struct node *node, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* lib/node_close.c */
+void node_close_begin(struct node *node, int64_t handover_ms);
+void node_close_turn(struct node *node);
+
+/* lib/node_accept.c */
+void node_on_accept(void *node, struct net_conn *conn);
+uint64_t node_accept_timer(struct node *node, uint64_t now_ns);
+void node_accept_close(struct node *node);
+
+/* lib/node_start.c: directory, identity, founding, recovery */
+MUST_USE int node_start_disk(struct node *node, struct reason *why);
+MUST_USE int node_recover(struct node *node, const struct identity *identity, struct reason *why);
+MUST_USE int node_found_alone(struct node *node, struct reason *why);
+void node_begin(struct node *node);
+void node_founding_turn(struct node *node);
+void node_config(const struct identity *identity, struct raft_config *out);
+
+/* lib/node_step.c: the core and what its updates ask for */
+void node_step(struct node *node, struct raft_event *event);
+void node_receive(struct node *node, struct raft_packet *packet); /* takes the packet's contents */
+void node_staged_free_all(struct node *node);
+const struct entry *node_entry(const struct node *node, uint64_t index);
+
+/* lib/node_write.c: group commit */
+void node_write_add(struct node *node, const struct raft_write *write);
+void node_write_flush(struct node *node);
+void node_write_timer(struct node *node, uint64_t now_ns);
+uint64_t node_write_deadline(const struct node *node);
+MUST_USE int node_restart_log(struct node *node, uint64_t index, uint64_t term);
+void node_write_drop_full(struct node *node); /* closing: what never fitted is given up */
+
+/* lib/node_apply.c: replay */
+void node_apply(struct node *node);
+
+/* lib/node_request.c: requests on their way in */
+MUST_USE int node_submit(struct lkv *handle, struct request *request); /* any thread */
+MUST_USE int node_submit_loop(void *node, struct request *request);    /* loop thread */
+void node_drain_inbox(struct node *node);
+void node_route(struct node *node, struct request *request);
+void node_append_batch(struct node *node);
+MUST_USE int node_append_accepted(struct node *node, uint64_t first, uint64_t term);
+void node_wait_for_leader(struct node *node, struct request *request);
+void node_leader_changed(struct node *node);
+void node_requests_expire(struct node *node, uint64_t now_ns);
+void node_requests_fail_all(struct node *node);
+
+/* lib/node_read.c: linearizable and local reads */
+void node_read_add(struct node *node, struct request *request);
+void node_read_flush(struct node *node);
+void node_read_done(struct node *node, const struct raft_read_result *result);
+void node_read_serve(struct node *node);                       /* after applied has moved */
+uint64_t node_read_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
+void node_read_fail_all(struct node *node);
+void node_answer_read(struct node *node, struct request *request); /* from the present state */
+int node_get_local(struct lkv *handle, struct request *request);
+int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);
+
+/* lib/node_image.c: own images */
+void node_image_consider(struct node *node);
+void node_image_path(const struct node *node, uint64_t index, char *out, size_t size);
+uint64_t node_image_name_index(const char *name); /* 0: no image's name */
+MUST_USE int node_image_remove_older(struct node *node, uint64_t keep);
+
+/* lib/node_image_send.c */
+void node_image_install(struct node *node, uint64_t peer_id);
+void node_image_ack(struct node *node, struct peer *from, struct slice body);
+void node_image_peer_down(struct node *node, struct peer *peer);
+uint64_t node_image_timer(struct node *node, uint64_t now_ns); /* when next */
+
+/* lib/node_image_receive.c */
+void node_image_chunk(struct node *node, struct peer *from, struct slice body);
+void node_image_receive_turn(struct node *node);
+void node_log_restarted(struct node *node, int rc, const struct reason *why);
+void node_image_cancel(struct node *node); /* closing: own and received ones */
+
+/* lib/node_fetch.c: entries from disk for a follower that is behind the window */
+void node_fetch(struct node *node, const struct raft_fetch *fetch);
+/* `count` entries from `first` on if they were fetched for this peer in this step, else NULL. */
+const struct entry *node_fetched(const struct node *node, uint64_t peer, uint64_t first,
+                                 size_t count);
+
+/* lib/node_status.c */
+void node_answer_status(struct node *node, struct request *request);
+void node_answer_digest(struct node *node, struct request *request);
+
+/* Now, on the loop's clock. */
+static inline uint64_t node_now(const struct node *node) {
+    return loop_now_ns(node->world.loop);
+}
+
+#define MS_NS ((uint64_t)1000000)
+
+#endif

@@ -1,0 +1,222 @@
+/* Replay: committed entries, in order, into the state machine. The same path serves a live node and one
+ * that has just started and reads its log back from disk.
+ *
+ * Runs on the loop's thread, in bounded slices, since the memory engine never blocks; a slice is small
+ * enough that no vote or acknowledgement waits noticeably behind it (L13). */
+#include "lib/node.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+enum { SLICE_ENTRIES = 256, SLICES_A_TURN = 8, READ_BYTES = 4 * 1024 * 1024, READ_ENTRIES = 4096 };
+
+/* Entries below the window, on their way from disk. */
+struct apply_read {
+    struct loop_job job;
+    struct node *node;
+    uint64_t from, to;
+    struct entry *entries; /* owned */
+    size_t count;
+    int rc;
+    struct reason why;
+};
+
+static void finish_waiter(struct node *node, const struct entry *entry,
+                          const struct kv_result *result) {
+    struct request *request = pending_take(&node->pending, entry->index, entry->term);
+    if (request == NULL) {
+        return;
+    }
+    msg_set_u64(request->reply, "rev", result->revision);
+    msg_set_u64(request->reply, "index", entry->index);
+    msg_set_u64(request->reply, "term", entry->term);
+    msg_set_u64(request->reply, "count", result->count);
+    if (result->rc == 0) {
+        request_finish(request);
+    } else {
+        request_fail(request, result->rc, "%s", error_text(result->rc));
+    }
+}
+
+static void tell_role(struct node *node, enum role_kind kind, uint64_t term, uint64_t index) {
+    if (role_set(&node->role_events, kind, term, index) != 0) {
+        node_stop(node, LKV_ENOMEM, "no memory for a role message");
+    }
+}
+
+/* Applies a run of entries that are side by side in memory. False when the node has stopped. */
+static bool apply_run(struct node *node, const struct entry *entries, size_t count) {
+    struct kv_result results[SLICE_ENTRIES];
+    struct reason why = {{0}};
+    size_t applied = 0;
+    ASSERT(count <= SLICE_ENTRIES);
+    int rc = kv_apply(node->kv, entries, count, results, &applied, &why);
+    for (size_t i = 0; i < applied; i++) {
+        finish_waiter(node, &entries[i], &results[i]);
+        node->bytes_since_image += blob_slice(entries[i].payload).size;
+    }
+    if (applied > 0) {
+        node->applied = entries[applied - 1].index;
+    }
+    if (rc != 0) {
+        node_stop(node, rc, "entry %llu: %s", (unsigned long long)(node->applied + 1), why.text);
+        return false;
+    }
+    return true;
+}
+
+/* The term that the program still acts in; an entry of a later one waits behind the gate. */
+static bool gate_holds(const struct node *node, const struct entry *entry) {
+    return role_gate_closed(&node->role_events) && entry->term > node->role_events.term;
+}
+
+/* One slice from the window. False when there is nothing (more) to do now. */
+static bool apply_slice(struct node *node, uint64_t target) {
+    struct entry run[SLICE_ENTRIES];
+    size_t count = 0;
+    while (count < SLICE_ENTRIES && node->applied + count < target) {
+        const struct entry *entry = node_entry(node, node->applied + count + 1);
+        if (entry == NULL || gate_holds(node, entry)) {
+            break;
+        }
+        run[count++] = *entry;
+    }
+    return count > 0 && apply_run(node, run, count);
+}
+
+static void read_run(struct loop_job *base) {
+    struct apply_read *read = LIST_ITEM(base, struct apply_read, job);
+    read->rc = log_read(read->node->log, read->from, read->to, READ_BYTES, read->entries,
+                        READ_ENTRIES, &read->count, &read->why);
+}
+
+static void read_free(struct apply_read *read) {
+    for (size_t i = 0; i < read->count; i++) {
+        blob_unref(read->entries[i].payload);
+    }
+    mem_free(read->entries);
+    mem_free(read);
+}
+
+static void apply_fetched(struct node *node, const struct apply_read *read) {
+    /* An image may have moved the state on, or a gate may have closed, while this was read. */
+    for (size_t at = 0; at < read->count && node->stop_rc == 0;) {
+        if (read->entries[at].index <= node->applied) {
+            at++;
+            continue;
+        }
+        if (read->entries[at].index != node->applied + 1 || gate_holds(node, &read->entries[at])) {
+            return;
+        }
+        size_t run = read->count - at < SLICE_ENTRIES ? read->count - at : SLICE_ENTRIES;
+        for (size_t i = 1; i < run; i++) {
+            if (gate_holds(node, &read->entries[at + i])) {
+                run = i;
+            }
+        }
+        if (!apply_run(node, &read->entries[at], run)) {
+            return;
+        }
+        at += run;
+    }
+}
+
+static void step_applied(struct node *node) {
+    struct raft_event event = {.kind = RAFT_APPLIED, .applied = {.index = node->applied}};
+    node_step(node, &event);
+}
+
+static void read_done(struct loop_job *base) {
+    struct apply_read *read = LIST_ITEM(base, struct apply_read, job);
+    struct node *node = read->node;
+    node->jobs_outstanding--;
+    node->reading_for_apply = false;
+    node->turn_wanted = true;
+    if (read->rc == 0) {
+        apply_fetched(node, read);
+        step_applied(node);
+    } else if (read->rc != LKV_ETRUNCATED || node->applied + 1 >= read->from) {
+        node_stop(node, read->rc, "replay: %s", read->why.text);
+    }
+    read_free(read);
+}
+
+static void read_from_disk(struct node *node, uint64_t target) {
+    struct apply_read *read = mem_calloc(1, sizeof(*read));
+    struct entry *entries = mem_calloc(READ_ENTRIES, sizeof(*entries));
+    if (read == NULL || entries == NULL) {
+        mem_free(read);
+        mem_free(entries);
+        node_stop(node, LKV_ENOMEM, "no memory to read the log back");
+        return;
+    }
+    *read = (struct apply_read){.node = node,
+                                .from = node->applied + 1,
+                                .to = target,
+                                .entries = entries,
+                                .job = {.run = read_run, .done = read_done}};
+    node->reading_for_apply = true;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &read->job);
+}
+
+/* Leadership as the program sees it, in apply order (rule 31). */
+static void publish_role(struct node *node) {
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    switch (status.role) {
+    case RAFT_LEADER:
+        if (status.noop_index != 0 && node->applied >= status.noop_index) {
+            tell_role(node, ROLE_READY, status.term, status.noop_index);
+        }
+        break;
+    case RAFT_FOLLOWER:
+    case RAFT_CANDIDATE:
+        if (node->role_events.kind == ROLE_READY) {
+            tell_role(node, ROLE_STEPPING_DOWN, node->role_events.term, 0);
+        }
+        if (!role_gate_closed(&node->role_events)) {
+            tell_role(node, status.role == RAFT_FOLLOWER ? ROLE_FOLLOWER : ROLE_CANDIDATE,
+                      status.term, 0);
+        }
+        break;
+    case RAFT_STOPPED: tell_role(node, ROLE_STOPPED, status.term, 0); break;
+    }
+}
+
+static void set_gate(struct node *node) {
+    bool closed = role_gate_closed(&node->role_events) || node->installing;
+    if (closed != node->gate_closed) {
+        node->gate_closed = closed;
+        struct raft_event event = {.kind = RAFT_GATE, .gate = {.may_campaign = !closed}};
+        node_step(node, &event);
+    }
+}
+
+void node_apply(struct node *node) {
+    if (!node->running || node->stop_rc != 0 || node->installing) {
+        return;
+    }
+    publish_role(node);
+    set_gate(node);
+    uint64_t before = node->applied;
+    size_t slices = 0;
+    while (!node->reading_for_apply && node->applied < node->commit && slices < SLICES_A_TURN &&
+           apply_slice(node, node->commit)) {
+        slices++;
+    }
+    if (node->stop_rc != 0) {
+        return;
+    }
+    if (node->applied > before) {
+        step_applied(node);
+        publish_role(node);
+    }
+    if (node->applied < node->commit) {
+        if (slices == SLICES_A_TURN) {
+            node->turn_wanted = true;
+        } else if (!node->reading_for_apply && node->applied + 1 < node->window.first) {
+            read_from_disk(node, node->commit);
+        }
+    }
+}

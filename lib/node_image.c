@@ -1,0 +1,129 @@
+/* This node's own images: when one is taken, where it lies, what goes when it is durable (rule 14). */
+#include "lib/node.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct image_job {
+    struct loop_job job;
+    struct node *node;
+    struct kv_view *view;
+    char path[1200];
+    struct kv_image_info info;
+    uint64_t bytes_before; /* bytes_since_image when it was begun */
+    int rc;
+    struct reason why;
+};
+
+void node_image_path(const struct node *node, uint64_t index, char *out, size_t size) {
+    (void)snprintf(out, size, "%s/%020" PRIu64 ".img", node->image_dir, index);
+}
+
+uint64_t node_image_name_index(const char *name) {
+    uint64_t index = 0;
+    int end = 0;
+    bool whole =
+        sscanf(name, "%20" SCNu64 ".img%n", &index, &end) == 1 && end == 24 && name[end] == '\0';
+    return whole ? index : 0;
+}
+
+struct removal {
+    struct node *node;
+    uint64_t keep;
+};
+
+static int remove_older(void *arg, const char *name) {
+    const struct removal *removal = arg;
+    uint64_t index = node_image_name_index(name);
+    if (index != 0 && index < removal->keep) {
+        char path[1200];
+        node_image_path(removal->node, index, path, sizeof(path));
+        /* A leftover costs space only; the next image tries again. */
+        int rc = disk_remove(removal->node->world.disk, path);
+        (void)rc;
+    }
+    return 0;
+}
+
+int node_image_remove_older(struct node *node, uint64_t keep) {
+    struct removal removal = {.node = node, .keep = keep};
+    return disk_list(node->world.disk, node->image_dir, remove_older, &removal);
+}
+
+/* The log behind the image, less what slow followers may still want of it. */
+static int drop_behind(struct image_job *job) {
+    uint64_t index = job->info.stamp.index;
+    uint64_t keep = job->node->options.keep_entries;
+    if (index <= keep) {
+        return 0;
+    }
+    return log_drop_prefix(job->node->log, index - keep, &job->why);
+}
+
+static void image_run(struct loop_job *base) {
+    struct image_job *job = LIST_ITEM(base, struct image_job, job);
+    struct node *node = job->node;
+    job->rc = kv_image_save(job->view, node->world.disk, node->image_dir, job->path,
+                            node->identity.cluster_id, (struct slice){0}, &node->image_cancel,
+                            &job->info, &job->why);
+    if (job->rc == 0) {
+        job->rc = node_image_remove_older(node, job->info.stamp.index);
+    }
+    if (job->rc == 0) {
+        job->rc = drop_behind(job);
+    }
+}
+
+static void image_done(struct loop_job *base) {
+    struct image_job *job = LIST_ITEM(base, struct image_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->image_running = false;
+    node->turn_wanted = true;
+    kv_view_close(job->view);
+    if (job->rc != 0) {
+        /* No log entry was lost for it; the next attempt comes after as many bytes again. */
+        trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
+        node->bytes_since_image = 0;
+    } else if (job->info.stamp.index > node->image_index) {
+        trace_line(&node->trace, TRACE_INFO, "image-saved",
+                   "%s: %" PRIu64 " keys, %" PRIu64 " bytes", job->path, job->info.keys,
+                   job->info.bytes);
+        node->image_index = job->info.stamp.index;
+        node->image_term = job->info.stamp.term;
+        node->bytes_since_image -= job->bytes_before < node->bytes_since_image
+                                       ? job->bytes_before
+                                       : node->bytes_since_image;
+        struct raft_event event = {.kind = RAFT_LOG_PREFIX,
+                                   .log_prefix = {.first = log_first(node->log),
+                                                  .image_index = node->image_index,
+                                                  .image_term = node->image_term}};
+        node_step(node, &event);
+    }
+    mem_free(job);
+}
+
+void node_image_consider(struct node *node) {
+    if (!node->running || node->closing || node->stop_rc != 0 || node->image_running ||
+        node->installing || node->receive != NULL ||
+        node->bytes_since_image < node->options.image_log_bytes ||
+        node->applied <= node->image_index) {
+        return;
+    }
+    struct image_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL || kv_view_open(node->kv, &job->view) != 0) {
+        mem_free(job);
+        return;
+    }
+    job->node = node;
+    job->bytes_before = node->bytes_since_image;
+    node_image_path(node, node->applied, job->path, sizeof(job->path));
+    job->job.run = image_run;
+    job->job.done = image_done;
+    node->image_running = true;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}

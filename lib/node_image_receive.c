@@ -1,0 +1,260 @@
+/* An image that comes from the leader, because our next entry is no longer in its log.
+ *
+ *   chunks --(bulk thread: write at the offset)--> incoming file --last one: sync, verify all of it-->
+ *   rename, directory sync --> restart the log after it (log thread) --> swap the state --> tell the core
+ *
+ * Until the rename nothing of the present state has changed; after it recovery would take the image,
+ * and a log that does not reach it begins anew behind it. Chunks of another image restart the file. */
+#include "lib/image_wire.h"
+#include "lib/node.h"
+#include "lib/peer.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct image_receive {
+    struct loop_job job;
+    struct node *node;
+    uint64_t from; /* member id of the sender */
+    uint64_t index, term, size;
+    uint64_t offset;        /* bytes that are in the file */
+    struct disk_file *file; /* owned */
+    uint8_t *chunk;         /* owned: what the job writes */
+    size_t chunk_size;
+    bool busy;
+    struct kv *loaded; /* owned: the verified state */
+    int rc;
+    struct reason why;
+};
+
+static void incoming_path(const struct node *node, char *out, size_t size) {
+    (void)snprintf(out, size, "%s/incoming.tmp", node->image_dir);
+}
+
+static void receive_free(struct node *node) {
+    struct image_receive *receive = node->receive;
+    node->receive = NULL;
+    if (receive != NULL) {
+        disk_close(receive->file);
+        kv_close(receive->loaded);
+        mem_free(receive->chunk);
+        mem_free(receive);
+    }
+}
+
+static void send_ack(struct node *node, uint64_t to, uint64_t image_index, uint64_t next_offset,
+                     enum image_ack_state state) {
+    struct peer *peer = peer_by_id(node, to);
+    struct image_ack ack = {.image_index = image_index, .next_offset = next_offset, .state = state};
+    struct buffer body;
+    buffer_init(&body);
+    image_ack_encode(&ack, &body);
+    if (peer != NULL && !body.failed) {
+        (void)peer_send(peer, FRAME_IMAGE_ACK, buffer_slice(&body));
+    }
+    buffer_fini(&body);
+}
+
+/* ------------------------------------------------------------------ bulk thread */
+
+static int finish_file(struct image_receive *receive) {
+    struct node *node = receive->node;
+    struct disk *disk = node->world.disk;
+    char incoming[1200];
+    char final[1200];
+    incoming_path(node, incoming, sizeof(incoming));
+    node_image_path(node, receive->index, final, sizeof(final));
+    int rc = disk_sync(receive->file);
+    if (rc != 0) {
+        return reason_set(&receive->why, rc, "%s: sync: %s", incoming, error_text(rc));
+    }
+    struct kv_options options = {.hash_seed = node->boot_nonce, .trace = &node->trace};
+    struct kv_image_info info;
+    rc = kv_image_load(&receive->loaded, &options, disk, incoming, &info, NULL, &receive->why);
+    if (rc != 0) {
+        return rc;
+    }
+    if (info.stamp.index != receive->index || info.stamp.term != receive->term ||
+        info.cluster_id != node->identity.cluster_id) {
+        return reason_set(&receive->why, LKV_EDAMAGED,
+                          "image of entry %" PRIu64 " term %" PRIu64 ", announced as %" PRIu64
+                          " term %" PRIu64,
+                          info.stamp.index, info.stamp.term, receive->index, receive->term);
+    }
+    rc = disk_rename(disk, incoming, final);
+    if (rc == 0) {
+        rc = disk_sync_dir(disk, node->image_dir);
+    }
+    return rc == 0 ? 0 : reason_set(&receive->why, rc, "%s: %s", final, error_text(rc));
+}
+
+static void write_run(struct loop_job *base) {
+    struct image_receive *receive = LIST_ITEM(base, struct image_receive, job);
+    char path[1200];
+    incoming_path(receive->node, path, sizeof(path));
+    receive->rc = 0;
+    if (receive->file == NULL) {
+        receive->rc = disk_open(receive->node->world.disk, path,
+                                DISK_WRITE | DISK_CREATE | DISK_TRUNCATE, &receive->file);
+    }
+    struct slice bytes = slice_of(receive->chunk, receive->chunk_size);
+    if (receive->rc == 0) {
+        receive->rc = disk_write(receive->file, receive->offset, &bytes, 1);
+    }
+    if (receive->rc != 0) {
+        (void)reason_set(&receive->why, receive->rc, "%s: %s", path, error_text(receive->rc));
+        return;
+    }
+    receive->offset += receive->chunk_size;
+    if (receive->offset == receive->size) {
+        receive->rc = finish_file(receive);
+    }
+}
+
+/* ------------------------------------------------------------------ loop thread */
+
+/* The image is durable under its name. Our log is kept when it holds the image's last entry: then the
+ * image is only a shorter way to where the log leads. */
+static void begin_install(struct node *node) {
+    node->installing = true;
+    node->restart_given = false;
+    node_image_receive_turn(node);
+}
+
+static void write_done(struct loop_job *base) {
+    struct image_receive *receive = LIST_ITEM(base, struct image_receive, job);
+    struct node *node = receive->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    receive->busy = false;
+    if (receive->rc != 0) {
+        trace_line(&node->trace, TRACE_WARN, "image-receive-failed", "%s", receive->why.text);
+        send_ack(node, receive->from, receive->index, 0, IMAGE_ACK_FAILED);
+        receive_free(node);
+    } else if (node->closing) {
+        receive_free(node);
+    } else if (receive->offset == receive->size) {
+        begin_install(node);
+    } else {
+        send_ack(node, receive->from, receive->index, receive->offset, IMAGE_ACK_MORE);
+    }
+}
+
+/* Gives the restart to the log thread once nothing of the old log waits to be written before it. */
+void node_image_receive_turn(struct node *node) {
+    if (!node->installing || node->restart_given || node->batch.no != 0 ||
+        node->jobs_in_flight > 0 || node->reading_for_apply) {
+        return;
+    }
+    struct image_receive *receive = node->receive;
+    node->restart_given = true;
+    if (raft_term_at(node->raft, receive->index) == receive->term) {
+        struct reason why = {{0}};
+        node_log_restarted(node, 0, &why);
+    } else if (node_restart_log(node, receive->index, receive->term) != 0) {
+        node_stop(node, LKV_ENOMEM, "no memory to install an image");
+    }
+}
+
+void node_log_restarted(struct node *node, int rc, const struct reason *why) {
+    struct image_receive *receive = node->receive;
+    if (rc != 0 || receive == NULL) {
+        node_stop(node, rc, "image installed, but the log cannot continue: %s", why->text);
+        return;
+    }
+    bool kept_log = raft_term_at(node->raft, receive->index) == receive->term;
+    node->image_index = receive->index;
+    node->image_term = receive->term;
+    node->bytes_since_image = 0;
+    if (receive->index > node->applied) {
+        kv_restore(node->kv, receive->loaded);
+        receive->loaded = NULL;
+        node->applied = receive->index;
+        pending_skip(&node->pending, receive->index);
+    }
+    if (!kept_log) {
+        node_staged_free_all(node);
+        log_window_restart(&node->window, receive->index + 1);
+        node->given_next = receive->index + 1;
+    }
+    node->installing = false;
+    struct raft_event event = {.kind = RAFT_IMAGE_INSTALLED,
+                               .image_installed = {.index = receive->index, .term = receive->term}};
+    node_config(&node->identity, &event.image_installed.config);
+    node_step(node, &event);
+    trace_line(&node->trace, TRACE_INFO, "image-installed", "entry %" PRIu64, receive->index);
+    send_ack(node, receive->from, receive->index, receive->size, IMAGE_ACK_INSTALLED);
+    receive_free(node);
+    struct raft_event applied = {.kind = RAFT_APPLIED, .applied = {.index = node->applied}};
+    node_step(node, &applied);
+    node->turn_wanted = true;
+}
+
+/* False when this chunk cannot be used; what should be answered has been. */
+static bool accept_chunk(struct node *node, const struct peer *from,
+                         const struct image_chunk *chunk) {
+    struct image_receive *receive = node->receive;
+    bool same =
+        receive != NULL && receive->index == chunk->image_index && receive->size == chunk->size;
+    if (receive != NULL && (receive->busy || node->installing)) {
+        return false; /* the answer to the chunk in work tells the sender where to go on */
+    }
+    if (same && chunk->offset != receive->offset) {
+        receive->from = from->id;
+        send_ack(node, from->id, chunk->image_index, receive->offset, IMAGE_ACK_MORE);
+        return false;
+    }
+    if (!same) {
+        receive_free(node);
+        if (chunk->offset != 0) {
+            send_ack(node, from->id, chunk->image_index, 0, IMAGE_ACK_MORE);
+            return false;
+        }
+        node->receive = mem_calloc(1, sizeof(*node->receive));
+        if (node->receive == NULL) {
+            return false;
+        }
+        *node->receive = (struct image_receive){.node = node,
+                                                .index = chunk->image_index,
+                                                .term = chunk->image_term,
+                                                .size = chunk->size,
+                                                .job = {.run = write_run, .done = write_done}};
+    }
+    node->receive->from = from->id;
+    return true;
+}
+
+void node_image_chunk(struct node *node, struct peer *from, struct slice body) {
+    struct image_chunk chunk;
+    if (!node->running || node->closing || image_chunk_decode(body, &chunk) != 0 ||
+        chunk.leader_term != node->term || from->id != node->leader) {
+        return; /* L4: of a deposed leader, or of one we do not know yet: it will send again */
+    }
+    if (chunk.image_index <= node->applied) {
+        send_ack(node, from->id, chunk.image_index, chunk.size, IMAGE_ACK_INSTALLED);
+        return;
+    }
+    if (!accept_chunk(node, from, &chunk)) {
+        return;
+    }
+    struct image_receive *receive = node->receive;
+    uint8_t *bytes = mem_realloc(receive->chunk, chunk.bytes.size);
+    if (bytes == NULL) {
+        return;
+    }
+    memcpy(bytes, chunk.bytes.data, chunk.bytes.size);
+    receive->chunk = bytes;
+    receive->chunk_size = chunk.bytes.size;
+    receive->busy = true;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &receive->job);
+}
+
+void node_image_cancel(struct node *node) {
+    atomic_store(&node->image_cancel, true);
+    if (node->receive != NULL && !node->receive->busy) {
+        receive_free(node);
+    }
+}

@@ -1,0 +1,179 @@
+/* An image on its way to a follower whose next entry is no longer in the log.
+ *
+ *   install asked -> read a chunk (bulk thread) -> send it -> ack says where to go on -> ...
+ *
+ * One chunk at a time: the follower's disk sets the pace, and a lost chunk or ack costs one resend. A
+ * connection that breaks ends the sending; the next one begins with the same image's first chunk, and
+ * the follower answers with how far it has got. */
+#include "lib/image_wire.h"
+#include "lib/node.h"
+#include "lib/peer.h"
+
+#include "base/mem.h"
+
+enum { CHUNK_BYTES = 1024 * 1024, RESEND_MS = 2000 };
+
+struct image_send {
+    struct loop_job job;
+    struct node *node;
+    uint64_t peer_id;
+    uint64_t index, term;
+    struct disk_file *file; /* owned, opened by the first job */
+    uint64_t size, offset;
+    uint8_t *chunk; /* owned, CHUNK_BYTES */
+    size_t chunk_size;
+    bool reading; /* the job runs */
+    bool ended;   /* waits for the job to be freed */
+    uint64_t resend_ns;
+    int rc;
+};
+
+static void send_free(struct image_send *send) {
+    disk_close(send->file);
+    mem_free(send->chunk);
+    mem_free(send);
+}
+
+/* Ends it and tells the core; frees it, now or when its job is back. */
+static void send_end(struct image_send *send, int rc) {
+    struct node *node = send->node;
+    struct peer *peer = peer_by_id(node, send->peer_id);
+    if (peer != NULL && peer->send == send) {
+        peer->send = NULL;
+    }
+    struct raft_event event = {
+        .kind = RAFT_IMAGE_SENT,
+        .image_sent = {.peer = send->peer_id, .index = send->index, .rc = rc}};
+    send->ended = true;
+    if (!send->reading) {
+        send_free(send);
+    }
+    node_step(node, &event);
+}
+
+static int open_image(struct image_send *send) {
+    char path[1200];
+    node_image_path(send->node, send->index, path, sizeof(path));
+    int rc = disk_open(send->node->world.disk, path, DISK_READ, &send->file);
+    return rc != 0 ? rc : disk_size(send->file, &send->size);
+}
+
+static void read_run(struct loop_job *base) {
+    struct image_send *send = LIST_ITEM(base, struct image_send, job);
+    send->rc = send->file == NULL ? open_image(send) : 0;
+    if (send->rc == 0) {
+        send->rc = disk_read(send->file, send->offset, send->chunk, CHUNK_BYTES, &send->chunk_size);
+    }
+}
+
+static void send_chunk(struct image_send *send) {
+    struct node *node = send->node;
+    struct peer *peer = peer_by_id(node, send->peer_id);
+    struct image_chunk chunk = {.leader_term = node->term,
+                                .image_index = send->index,
+                                .image_term = send->term,
+                                .size = send->size,
+                                .offset = send->offset,
+                                .bytes = slice_of(send->chunk, send->chunk_size)};
+    struct buffer body;
+    buffer_init(&body);
+    image_chunk_encode(&chunk, &body);
+    if (!body.failed && peer != NULL) {
+        (void)peer_send(peer, FRAME_IMAGE_CHUNK, buffer_slice(&body));
+    }
+    buffer_fini(&body);
+    send->resend_ns = node_now(node) + RESEND_MS * MS_NS;
+}
+
+static void read_done(struct loop_job *base) {
+    struct image_send *send = LIST_ITEM(base, struct image_send, job);
+    struct node *node = send->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    send->reading = false;
+    if (send->ended) {
+        send_free(send);
+    } else if (send->rc != 0 || node->role != RAFT_LEADER) {
+        send_end(send, send->rc != 0 ? send->rc : LKV_ENOTLEADER);
+    } else {
+        send_chunk(send);
+    }
+}
+
+static void read_chunk(struct image_send *send) {
+    send->reading = true;
+    send->resend_ns = UINT64_MAX;
+    send->node->jobs_outstanding++;
+    loop_submit(send->node->world.loop, LOOP_BULK, &send->job);
+}
+
+void node_image_install(struct node *node, uint64_t peer_id) {
+    struct peer *peer = peer_by_id(node, peer_id);
+    struct image_send *send = mem_calloc(1, sizeof(*send));
+    uint8_t *chunk = mem_alloc(CHUNK_BYTES);
+    if (peer == NULL || peer->send != NULL || send == NULL || chunk == NULL) {
+        mem_free(send);
+        mem_free(chunk);
+        node->install_refused =
+            peer_id; /* told at the turn's end: an update is being carried out */
+        return;
+    }
+    *send = (struct image_send){.node = node,
+                                .peer_id = peer_id,
+                                .index = node->image_index,
+                                .term = node->image_term,
+                                .chunk = chunk,
+                                .resend_ns = UINT64_MAX,
+                                .job = {.run = read_run, .done = read_done}};
+    trace_line(&node->trace, TRACE_INFO, "image-send", "image %llu to %s",
+               (unsigned long long)send->index, peer->name);
+    peer->send = send;
+    read_chunk(send);
+}
+
+void node_image_ack(struct node *node, struct peer *from, struct slice body) {
+    struct image_ack ack;
+    struct image_send *send = from->send;
+    if (image_ack_decode(body, &ack) != 0 || send == NULL || send->reading ||
+        ack.image_index != send->index) {
+        return;
+    }
+    node->turn_wanted = true;
+    if (ack.state == IMAGE_ACK_INSTALLED) {
+        send_end(send, 0);
+    } else if (ack.state == IMAGE_ACK_FAILED || ack.next_offset > send->size) {
+        send_end(send, LKV_EIO);
+    } else {
+        send->offset = ack.next_offset;
+        read_chunk(send);
+    }
+}
+
+void node_image_peer_down(struct node *node, struct peer *peer) {
+    (void)node;
+    if (peer->send != NULL) {
+        send_end(peer->send, LKV_EUNREACHABLE);
+    }
+}
+
+uint64_t node_image_timer(struct node *node, uint64_t now_ns) {
+    uint64_t next = UINT64_MAX;
+    if (node->install_refused != RAFT_NOBODY) {
+        struct raft_event event = {.kind = RAFT_IMAGE_SENT,
+                                   .image_sent = {.peer = node->install_refused, .rc = LKV_EBUSY}};
+        node->install_refused = RAFT_NOBODY;
+        node_step(node, &event);
+    }
+    for (size_t i = 0; i < node->peer_count; i++) {
+        struct image_send *send = node->peers[i]->send;
+        if (send == NULL || send->reading) {
+            continue;
+        }
+        if (now_ns >= send->resend_ns) {
+            read_chunk(send);
+        } else if (send->resend_ns < next) {
+            next = send->resend_ns;
+        }
+    }
+    return next;
+}

@@ -1,0 +1,206 @@
+/* Reads. A linearizable one waits for a read index (all that came in one turn share one question, and
+ * the core lets questions share quorum rounds: rules 29, 30), then for the state to reach it. */
+#include "lib/node.h"
+
+#include "base/mem.h"
+
+enum { PAGE_BYTES = 1024 * 1024, PAGE_ITEMS = 65536 };
+
+/* The reads of one turn, behind one read index. */
+struct read_batch {
+    struct list_link link;
+    uint64_t context;
+    uint64_t index; /* UINT64_MAX until the core has answered */
+    struct list_link requests;
+};
+
+void node_read_add(struct node *node, struct request *request) {
+    list_push_back(&node->reads_new, &request->link);
+    node->turn_wanted = true;
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
+}
+
+static void move_all(struct list_link *from, struct list_link *to) {
+    struct list_link *link;
+    while ((link = list_pop_front(from)) != NULL) {
+        list_push_back(to, link);
+    }
+}
+
+static void fail_list(struct list_link *requests, int rc, const char *text) {
+    struct list_link *link;
+    while ((link = list_pop_front(requests)) != NULL) {
+        request_fail(LIST_ITEM(link, struct request, link), rc, "%s", text);
+    }
+}
+
+void node_read_flush(struct node *node) {
+    if (list_empty(&node->reads_new)) {
+        return;
+    }
+    struct read_batch *batch = mem_calloc(1, sizeof(*batch));
+    if (batch == NULL) {
+        fail_list(&node->reads_new, LKV_ENOMEM, "no memory for a read");
+        return;
+    }
+    batch->context = ++node->next_read_context;
+    batch->index = UINT64_MAX;
+    list_init(&batch->requests);
+    move_all(&node->reads_new, &batch->requests);
+    list_push_back(&node->read_batches, &batch->link);
+    struct raft_event event = {.kind = RAFT_READ, .read = {.context = batch->context}};
+    node_step(node, &event);
+}
+
+void node_read_done(struct node *node, const struct raft_read_result *result) {
+    for (struct list_link *at = node->read_batches.next; at != &node->read_batches; at = at->next) {
+        struct read_batch *batch = LIST_ITEM(at, struct read_batch, link);
+        if (batch->context != result->context) {
+            continue;
+        }
+        if (result->rc == 0) {
+            batch->index = result->index;
+            node->turn_wanted = true;
+            return;
+        }
+        struct list_link *link;
+        while ((link = list_pop_front(&batch->requests)) != NULL) {
+            node_wait_for_leader(node, LIST_ITEM(link, struct request, link));
+        }
+        list_remove(at);
+        mem_free(batch);
+        return;
+    }
+}
+
+void node_read_serve(struct node *node) {
+    struct list_link *next;
+    for (struct list_link *at = node->read_batches.next; at != &node->read_batches; at = next) {
+        next = at->next;
+        struct read_batch *batch = LIST_ITEM(at, struct read_batch, link);
+        if (batch->index > node->applied) {
+            continue; /* UINT64_MAX too */
+        }
+        struct list_link *link;
+        while ((link = list_pop_front(&batch->requests)) != NULL) {
+            node_answer_read(node, LIST_ITEM(link, struct request, link));
+        }
+        list_remove(at);
+        mem_free(batch);
+    }
+}
+
+static void answer_get(struct node *node, struct request *request) {
+    struct lkv_msg *reply = request->reply;
+    struct kv_item *item = mem_calloc(1, sizeof(*item));
+    if (item == NULL) {
+        msg_set_rc(reply, LKV_ENOMEM, NULL);
+        return;
+    }
+    struct kv_stamp stamp;
+    int rc = kv_get(node->kv, request->key, item, &stamp);
+    if (rc == 0) {
+        reply->range.items = item;
+        reply->range.count = 1;
+    } else {
+        mem_free(item);
+        msg_set_rc(reply, rc, NULL);
+    }
+    if (rc == 0 || rc == LKV_ENOTFOUND) {
+        msg_set_u64(reply, "rev", stamp.revision);
+        msg_set_u64(reply, "index", stamp.index);
+    }
+}
+
+static void answer_range(struct node *node, struct request *request) {
+    struct kv_query query = {.from = request->key,
+                             .to = request->end,
+                             .descending = (request->range_flags & LKV_DESCENDING) != 0,
+                             .keys_only = (request->range_flags & LKV_KEYS_ONLY) != 0,
+                             .count_only = (request->range_flags & LKV_COUNT_ONLY) != 0,
+                             .with_total = (request->range_flags & LKV_TOTAL) != 0,
+                             .limit = request->limit,
+                             .bytes_max = PAGE_BYTES};
+    /* A page of empty values is bounded too. */
+    if (query.limit == 0 || query.limit > PAGE_ITEMS) {
+        query.limit = PAGE_ITEMS;
+    }
+    struct lkv_msg *reply = request->reply;
+    int rc = kv_range(node->kv, &query, &reply->range);
+    if (rc != 0) {
+        msg_set_rc(reply, rc, NULL);
+        return;
+    }
+    msg_set_u64(reply, "rev", reply->range.stamp.revision);
+    msg_set_u64(reply, "index", reply->range.stamp.index);
+    msg_set_u64(reply, "more", reply->range.more);
+    msg_set_u64(reply, "total", reply->range.total);
+}
+
+static void fill(struct node *node, struct request *request) {
+    if (request->op == REQUEST_GET) {
+        answer_get(node, request);
+    } else {
+        answer_range(node, request);
+    }
+}
+
+void node_answer_read(struct node *node, struct request *request) {
+    fill(node, request);
+    request_finish(request);
+}
+
+int node_get_local(struct lkv *handle, struct request *request) {
+    struct node *node = (struct node *)handle;
+    fill(node, request);
+    return request->reply->rc;
+}
+
+int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size) {
+    struct node *node = (struct node *)handle;
+    return kv_get_copy(node->kv, key, into, capacity, size);
+}
+
+static uint64_t expire_list(struct list_link *requests, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    struct list_link *next;
+    for (struct list_link *at = requests->next; at != requests; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            list_remove(at);
+            request_fail(request, LKV_ETIMEOUT, "no quorum confirmed the read in time");
+        } else if (request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    return earliest;
+}
+
+uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
+    uint64_t earliest = expire_list(&node->reads_new, now_ns);
+    struct list_link *next;
+    for (struct list_link *at = node->read_batches.next; at != &node->read_batches; at = next) {
+        next = at->next;
+        struct read_batch *batch = LIST_ITEM(at, struct read_batch, link);
+        uint64_t here = expire_list(&batch->requests, now_ns);
+        earliest = here < earliest ? here : earliest;
+        if (list_empty(&batch->requests)) {
+            list_remove(at);
+            mem_free(batch);
+        }
+    }
+    return earliest;
+}
+
+void node_read_fail_all(struct node *node) {
+    fail_list(&node->reads_new, LKV_ECLOSED, "the node was closed");
+    struct list_link *link;
+    while ((link = list_pop_front(&node->read_batches)) != NULL) {
+        struct read_batch *batch = LIST_ITEM(link, struct read_batch, link);
+        fail_list(&batch->requests, LKV_ECLOSED, "the node was closed");
+        mem_free(batch);
+    }
+}

@@ -1,0 +1,371 @@
+/* Requests on their way in: from callers' threads through the inbox, from clients' connections
+ * directly; then to the leader's log, to the leader's node, or to the list of those that wait for a
+ * leader. Whoever takes a request here owes its one final message. */
+#include "lib/node.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "lib/peer.h"
+
+enum { PARK_RETRY_MS = 50 };
+
+/* ------------------------------------------------------------------ inbox, any thread */
+
+int node_submit(struct lkv *handle, struct request *request) {
+    struct node *node = (struct node *)handle;
+    if (atomic_load(&node->closed)) {
+        return LKV_ECLOSED;
+    }
+    size_t before = atomic_fetch_add(&node->inbox_bytes, request->cost);
+    if (before > 0 && before + request->cost > node->options.inflight_bytes_max) {
+        atomic_fetch_sub(&node->inbox_bytes, request->cost);
+        return LKV_EBUSY;
+    }
+    struct request *head = atomic_load_explicit(&node->inbox, memory_order_relaxed);
+    do {
+        request->inbox_next = head;
+    } while (!atomic_compare_exchange_weak(&node->inbox, &head, request));
+    if (head == NULL) {
+        loop_wake(node->world.loop); /* else a wake-up is already on its way */
+    }
+    return 0;
+}
+
+void node_drain_inbox(struct node *node) {
+    struct request *newest = atomic_exchange(&node->inbox, NULL);
+    struct request *oldest = NULL;
+    while (newest != NULL) { /* turn the stack into the order of arrival */
+        struct request *next = newest->inbox_next;
+        newest->inbox_next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    while (oldest != NULL) {
+        struct request *next = oldest->inbox_next;
+        atomic_fetch_sub(&node->inbox_bytes, oldest->cost);
+        node_route(node, oldest);
+        oldest = next;
+    }
+}
+
+int node_submit_loop(void *arg, struct request *request) {
+    struct node *node = arg;
+    if (node->closing) {
+        return LKV_ECLOSED;
+    }
+    node_route(node, request);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ waiting for a leader */
+
+static void park(struct node *node, struct request *request) {
+    if (node->parked_bytes > 0 &&
+        node->parked_bytes + request->cost > node->options.inflight_bytes_max) {
+        request_fail(request, LKV_EBUSY, "%zu bytes wait for a leader, limit %llu",
+                     node->parked_bytes, (unsigned long long)node->options.inflight_bytes_max);
+        return;
+    }
+    node->parked_bytes += request->cost;
+    list_push_back(&node->parked, &request->link);
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
+    if (node->park_retry_ns == UINT64_MAX) {
+        node->park_retry_ns = node_now(node) + PARK_RETRY_MS * MS_NS;
+    }
+}
+
+static void refuse_no_leader(struct node *node, struct request *request) {
+    if (!node->running) {
+        request_fail(request, LKV_ENOLEADER, "%s",
+                     node->founding_state.text[0] != '\0' ? node->founding_state.text
+                                                          : "the cluster is not founded yet");
+        return;
+    }
+    request_fail(request, LKV_ENOLEADER, "no leader is known in term %llu",
+                 (unsigned long long)node->term);
+}
+
+void node_wait_for_leader(struct node *node, struct request *request) {
+    if (request->forwarded || request->no_park) {
+        refuse_no_leader(node, request);
+    } else {
+        park(node, request);
+    }
+}
+
+static void route_parked(struct node *node) {
+    struct list_link waiting;
+    list_init(&waiting);
+    struct list_link *link;
+    while ((link = list_pop_front(&node->parked)) != NULL) {
+        list_push_back(&waiting, link);
+    }
+    node->parked_bytes = 0;
+    node->park_retry_ns = UINT64_MAX;
+    while ((link = list_pop_front(&waiting)) != NULL) {
+        node_route(node, LIST_ITEM(link, struct request, link));
+    }
+}
+
+/* ------------------------------------------------------------------ forwarding to the leader */
+
+static void on_forward_lost(void *arg, struct request *request, bool sent, int rc) {
+    struct node *node = arg;
+    if (sent) {
+        request_fail(request, LKV_EUNKNOWN, "the leader's answer did not come (%s)",
+                     error_text(rc));
+    } else if (node->closing) {
+        request_fail(request, LKV_ECLOSED, "closed before it was sent");
+    } else if (rc == LKV_ETIMEOUT) {
+        request_fail(request, LKV_ETIMEOUT, "timed out before it reached the leader");
+    } else {
+        park(node, request);
+    }
+}
+
+static void on_forward_refused(void *arg, struct request *request) {
+    struct node *node = arg;
+    msg_set_rc(request->reply, 0, NULL); /* another node may yet do it */
+    park(node, request);
+}
+
+static void on_forward_up(void *arg) {
+    struct node *node = arg;
+    node->turn_wanted = true;
+}
+
+static void on_forward_down(void *arg, int rc) {
+    struct node *node = arg;
+    (void)rc;
+    node->forward_broken = true; /* closed at the turn's end, not inside its own callback */
+    node->turn_wanted = true;
+}
+
+static void close_forward(struct node *node) {
+    struct remote *remote = node->forward;
+    node->forward = NULL;
+    node->forward_broken = false;
+    remote_close(remote);
+}
+
+static bool open_forward(struct node *node, const struct peer *leader) {
+    if (node->forward != NULL) {
+        return !node->forward_broken;
+    }
+    struct remote_events events = {.on_up = on_forward_up,
+                                   .on_down = on_forward_down,
+                                   .on_lost = on_forward_lost,
+                                   .on_refused = on_forward_refused,
+                                   .arg = node};
+    return remote_open(&node->forward, node->world.loop, node->world.net, leader->address,
+                       &events) == 0;
+}
+
+static void refuse_not_leader(struct node *node, struct request *request) {
+    struct peer *leader = peer_by_id(node, node->leader);
+    if (leader != NULL) {
+        msg_set_str(request->reply, "leader", leader->name);
+        msg_set_str(request->reply, "leader_address", leader->address);
+    }
+    request_fail(request, LKV_ENOTLEADER, "%s is not the leader; it is %s at %s", node->options.id,
+                 leader != NULL ? leader->name : "?", leader != NULL ? leader->address : "?");
+}
+
+static void forward(struct node *node, struct request *request) {
+    struct peer *leader = peer_by_id(node, node->leader);
+    if (request->forwarded || !node->options.forward || leader == NULL) {
+        refuse_not_leader(node, request);
+        return;
+    }
+    if (!open_forward(node, leader)) {
+        node_wait_for_leader(node, request);
+        return;
+    }
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
+    int rc = remote_submit(node->forward, request);
+    if (rc != 0) {
+        request_fail(request, rc, "cannot forward to the leader: %s", error_text(rc));
+    }
+}
+
+/* ------------------------------------------------------------------ the leader's own log */
+
+static void queue_write(struct node *node, struct request *request) {
+    list_push_back(&node->submits, &request->link);
+    node->submit_count++;
+    node->turn_wanted = true;
+}
+
+static void refuse_stopped(struct node *node, struct request *request) {
+    request_fail(request, LKV_ESTOPPED, "%s has stopped: %s", node->options.id,
+                 node->stop_why.text);
+}
+
+static void route_write(struct node *node, struct request *request) {
+    if (node->running && node->role == RAFT_LEADER) {
+        queue_write(node, request);
+    } else if (node->running && node->leader != RAFT_NOBODY) {
+        forward(node, request);
+    } else {
+        node_wait_for_leader(node, request);
+    }
+}
+
+void node_route(struct node *node, struct request *request) {
+    if (node->closing) {
+        request_fail(request, LKV_ECLOSED, "%s is closing", node->options.id);
+    } else if (request->op == REQUEST_STATUS) {
+        node_answer_status(node, request);
+    } else if (node->stop_rc != 0) {
+        refuse_stopped(node, request);
+    } else if (request->op == REQUEST_DIGEST) {
+        node_answer_digest(node, request);
+    } else if (request->op == REQUEST_WRITE) {
+        route_write(node, request);
+    } else if (request->how == LKV_LOCAL) {
+        node_answer_read(node, request);
+    } else if (!node->running) {
+        node_wait_for_leader(node, request);
+    } else {
+        node_read_add(node, request);
+    }
+}
+
+static void refuse_batch(struct node *node, int rc) {
+    struct list_link *link;
+    node->submit_count = 0;
+    struct list_link refused;
+    list_init(&refused);
+    while ((link = list_pop_front(&node->submits)) != NULL) {
+        list_push_back(&refused, link);
+    }
+    while ((link = list_pop_front(&refused)) != NULL) {
+        struct request *request = LIST_ITEM(link, struct request, link);
+        if (rc == LKV_ENOTLEADER) {
+            node_wait_for_leader(node, request);
+        } else if (rc == LKV_EREADONLY) {
+            request_fail(request, LKV_ENOSPACE, "no space left on the disk of the leader %s",
+                         node->options.id);
+        } else {
+            request_fail(request, rc, "%s", error_text(rc));
+        }
+    }
+}
+
+/* The core has given the batch its indices: payload to the window, waiters to the pending map. Called
+ * while the update is being carried out, before anything of it is sent. */
+int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
+    struct list_link *link;
+    uint64_t index = first;
+    while ((link = list_pop_front(&node->submits)) != NULL) {
+        struct request *request = LIST_ITEM(link, struct request, link);
+        struct entry entry = {
+            .index = index, .term = term, .type = ENTRY_COMMAND, .payload = request->command};
+        int rc = log_window_push(&node->window, &entry);
+        if (rc != 0) {
+            list_push_back(&node->submits, link);
+            return rc;
+        }
+        request->command = NULL; /* the window's now */
+        if (request->deadline_ns < node->next_expiry_ns) {
+            node->next_expiry_ns = request->deadline_ns;
+        }
+        pending_add(&node->pending, request, index, term);
+        index++;
+    }
+    node->submit_count = 0;
+    return 0;
+}
+
+void node_append_batch(struct node *node) {
+    if (node->submit_count == 0) {
+        return;
+    }
+    if (node->stop_rc != 0) {
+        refuse_batch(node, LKV_ESTOPPED);
+        return;
+    }
+    uint32_t *sizes = mem_array_grow(node->submit_sizes, &node->submit_capacity, node->submit_count,
+                                     sizeof(*sizes));
+    if (sizes == NULL || pending_reserve(&node->pending, node->submit_count + 1) != 0) {
+        refuse_batch(node, LKV_ENOMEM);
+        return;
+    }
+    node->submit_sizes = sizes;
+    size_t count = 0;
+    for (struct list_link *at = node->submits.next; at != &node->submits; at = at->next) {
+        sizes[count++] = (uint32_t)LIST_ITEM(at, struct request, link)->command->size;
+    }
+    ASSERT(count == node->submit_count);
+    struct raft_event event = {.kind = RAFT_SUBMIT, .submit = {.sizes = sizes, .count = count}};
+    node_step(node, &event);
+    if (node->submit_count > 0) {
+        refuse_batch(node, node->stop_rc != 0 ? LKV_ESTOPPED : node->update.submit_rc);
+    }
+}
+
+/* ------------------------------------------------------------------ changes and deadlines */
+
+void node_leader_changed(struct node *node) {
+    node->leader_moved = false;
+    if (node->forward != NULL) {
+        close_forward(node);
+    }
+    route_parked(node);
+}
+
+static void expire_parked(struct node *node, uint64_t now_ns, uint64_t *earliest) {
+    struct list_link *next;
+    for (struct list_link *at = node->parked.next; at != &node->parked; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            list_remove(at);
+            node->parked_bytes -= request->cost;
+            refuse_no_leader(node, request);
+        } else if (request->deadline_ns < *earliest) {
+            *earliest = request->deadline_ns;
+        }
+    }
+}
+
+void node_requests_expire(struct node *node, uint64_t now_ns) {
+    if (node->forward_broken) {
+        close_forward(node);
+    }
+    if (now_ns >= node->next_expiry_ns) {
+        uint64_t earliest = pending_expire(&node->pending, now_ns);
+        expire_parked(node, now_ns, &earliest);
+        uint64_t read_earliest = node_read_expire(node, now_ns);
+        earliest = read_earliest < earliest ? read_earliest : earliest;
+        if (node->forward != NULL) {
+            uint64_t forward_earliest = remote_expire(node->forward, now_ns);
+            earliest = forward_earliest < earliest ? forward_earliest : earliest;
+        }
+        node->next_expiry_ns = earliest;
+    }
+    if (now_ns >= node->park_retry_ns) {
+        route_parked(node);
+    }
+}
+
+/* Closing: what was not appended is definitely not done, the rest is unknown (X-A12). */
+void node_requests_fail_all(struct node *node) {
+    node_drain_inbox(node);
+    refuse_batch(node, LKV_ECLOSED);
+    struct list_link *link;
+    while ((link = list_pop_front(&node->parked)) != NULL) {
+        request_fail(LIST_ITEM(link, struct request, link), LKV_ECLOSED, "%s was closed",
+                     node->options.id);
+    }
+    node->parked_bytes = 0;
+    node_read_fail_all(node);
+    if (node->forward != NULL) {
+        close_forward(node);
+    }
+    (void)pending_expire(&node->pending, UINT64_MAX);
+}

@@ -1,0 +1,417 @@
+/* From a directory to a running node: lock, identity, founding, recovery.
+ *
+ *   DIR/lock            held while a process uses the directory
+ *   DIR/identity        who this node is, of which cluster
+ *   DIR/data/           the log's segments and the vote record
+ *   DIR/image/          the newest image, as <index>.img
+ *   DIR/ctl.sock        where kvctl --dir reaches a live node */
+#include "lib/node.h"
+#include "lib/peer.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ------------------------------------------------------------------ directory and identity */
+
+static int make_dirs(struct node *node, struct reason *why) {
+    struct disk *disk = node->world.disk;
+    const char *paths[] = {node->dir, node->log_dir, node->image_dir};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        int rc = disk_make_dir(disk, paths[i]);
+        if (rc != 0) {
+            return reason_set(why, rc, "%s: cannot make the directory: %s", paths[i],
+                              error_text(rc));
+        }
+        if (i == 0) {
+            char lock_path[1100];
+            long owner = 0;
+            (void)snprintf(lock_path, sizeof(lock_path), "%s/lock", node->dir);
+            rc = disk_lock(disk, lock_path, &node->lock, &owner);
+            if (rc == LKV_ELOCKED) {
+                return reason_set(why, rc, "%s is in use by process %ld", node->dir, owner);
+            }
+            if (rc != 0) {
+                return reason_set(why, rc, "%s: cannot lock: %s", lock_path, error_text(rc));
+            }
+        }
+    }
+    int rc = disk_sync_dir(disk, node->dir);
+    return rc == 0 ? 0 : reason_set(why, rc, "%s: sync: %s", node->dir, error_text(rc));
+}
+
+static int check_name(const struct node *node, struct reason *why) {
+    const struct identity *identity = &node->identity;
+    if (strcmp(identity->name, node->options.id) != 0) {
+        return reason_set(why, LKV_EIDENTITY, "%s belongs to node \"%s\", the option id is \"%s\"",
+                          node->dir, identity->name, node->options.id);
+    }
+    return 0;
+}
+
+/* The option names the same members as the founded configuration, at the same addresses. */
+static int check_peers(const struct node *node, struct reason *why) {
+    const struct identity *identity = &node->identity;
+    if (identity->cluster_id == 0 || node->options.peer_count == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < node->options.peer_count; i++) {
+        const struct option_peer *peer = &node->options.peers[i];
+        const struct identity_member *member = identity_by_name(identity, peer->name);
+        if (member == NULL) {
+            return reason_set(why, LKV_EIDENTITY,
+                              "the option peers names \"%s\", cluster %016" PRIx64
+                              " of %s has no such member",
+                              peer->name, identity->cluster_id, node->dir);
+        }
+        if (strcmp(member->address, peer->address) != 0) {
+            return reason_set(why, LKV_EIDENTITY,
+                              "the option peers has %s at %s, cluster %016" PRIx64
+                              " was founded with it at %s",
+                              peer->name, peer->address, identity->cluster_id, member->address);
+        }
+    }
+    if (identity->member_count != node->options.peer_count) {
+        return reason_set(why, LKV_EIDENTITY,
+                          "the option peers names %zu members, cluster %016" PRIx64 " has %zu",
+                          node->options.peer_count, identity->cluster_id, identity->member_count);
+    }
+    return 0;
+}
+
+static void new_identity(struct node *node) {
+    struct identity *identity = &node->identity;
+    *identity = (struct identity){0};
+    (void)snprintf(identity->name, sizeof(identity->name), "%s", node->options.id);
+    do {
+        identity->member_id = loop_random(node->world.loop) & INT64_MAX;
+    } while (identity->member_id == 0);
+}
+
+static int load_identity(struct node *node, struct reason *why) {
+    int rc = identity_load(node->world.disk, node->dir, &node->identity, why);
+    if (rc == LKV_ENOENT) {
+        new_identity(node);
+    } else if (rc != 0) {
+        return rc;
+    } else if ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0) {
+        return rc;
+    }
+    node->identity.start_counter++; /* durable before the first hello (rule 17) */
+    return identity_save(node->world.disk, node->dir, &node->identity, why);
+}
+
+/* Without the option a founded node finds its peers in its identity. */
+static void complete_peers(struct node *node) {
+    struct lkv_options *options = &node->options;
+    if (options->peer_count > 0 || node->identity.member_count <= 1) {
+        return;
+    }
+    for (size_t i = 0; i < node->identity.member_count; i++) {
+        struct option_peer *peer = &options->peers[options->peer_count++];
+        const struct identity_member *member = &node->identity.members[i];
+        (void)snprintf(peer->name, sizeof(peer->name), "%s", member->name);
+        (void)snprintf(peer->address, sizeof(peer->address), "%s", member->address);
+    }
+}
+
+static int check_self_named(const struct node *node, struct reason *why) {
+    const struct lkv_options *options = &node->options;
+    if (options->peer_count == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < options->peer_count; i++) {
+        if (strcmp(options->peers[i].name, options->id) == 0) {
+            return 0;
+        }
+    }
+    return reason_set(why, LKV_EOPTION,
+                      "the option peers must name this node too: \"%s\" is not in it", options->id);
+}
+
+static int open_peers(struct node *node, struct reason *why) {
+    const struct lkv_options *options = &node->options;
+    for (size_t i = 0; i < options->peer_count; i++) {
+        if (strcmp(options->peers[i].name, options->id) == 0) {
+            continue;
+        }
+        struct peer *peer;
+        int rc = peer_open(node, options->peers[i].name, options->peers[i].address, &peer);
+        if (rc != 0) {
+            return reason_set(why, rc, "no memory for a peer");
+        }
+        const struct identity_member *member =
+            identity_by_name(&node->identity, options->peers[i].name);
+        peer->id = member != NULL ? member->id : 0;
+        node->peers[node->peer_count++] = peer;
+    }
+    return 0;
+}
+
+int node_start_disk(struct node *node, struct reason *why) {
+    int rc = make_dirs(node, why);
+    if (rc == 0) {
+        rc = load_identity(node, why);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    complete_peers(node);
+    rc = check_self_named(node, why);
+    if (rc != 0) {
+        return rc;
+    }
+    founding_init(&node->founding, &node->identity, node->options.peers, node->options.peer_count);
+    if (node->founding.self_address[0] == '\0') {
+        (void)snprintf(node->founding.self_address, sizeof(node->founding.self_address), "%s",
+                       node->options.listen);
+    }
+    return open_peers(node, why);
+}
+
+/* ------------------------------------------------------------------ recovery */
+
+struct newest {
+    struct node *node;
+    uint64_t index;
+    int rc;
+};
+
+static int visit_image(void *arg, const char *name) {
+    struct newest *newest = arg;
+    uint64_t index = node_image_name_index(name);
+    newest->index = index > newest->index ? index : newest->index;
+    if (index == 0) { /* what a crash left half-made (X-F1) */
+        char path[1400];
+        (void)snprintf(path, sizeof(path), "%s/%s", newest->node->image_dir, name);
+        newest->rc = disk_remove(newest->node->world.disk, path);
+    }
+    return newest->rc;
+}
+
+static int load_image(struct node *node, const struct identity *identity, struct reason *why) {
+    struct newest newest = {.node = node};
+    int rc = disk_list(node->world.disk, node->image_dir, visit_image, &newest);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot read the directory: %s", node->image_dir,
+                          error_text(rc));
+    }
+    if (newest.index == 0) {
+        return 0;
+    }
+    char path[1200];
+    node_image_path(node, newest.index, path, sizeof(path));
+    struct kv_options options = {.hash_seed = node->boot_nonce, .trace = &node->trace};
+    struct kv_image_info info;
+    struct kv *loaded;
+    rc = kv_image_load(&loaded, &options, node->world.disk, path, &info, NULL, why);
+    if (rc != 0) {
+        return rc;
+    }
+    if (info.cluster_id != identity->cluster_id) {
+        kv_close(loaded);
+        return reason_set(why, LKV_EIDENTITY,
+                          "%s belongs to cluster %016" PRIx64 ", this node to %016" PRIx64, path,
+                          info.cluster_id, identity->cluster_id);
+    }
+    kv_restore(node->kv, loaded);
+    node->image_index = info.stamp.index;
+    node->image_term = info.stamp.term;
+    node->applied = info.stamp.index;
+    return 0;
+}
+
+void node_config(const struct identity *identity, struct raft_config *out) {
+    *out = (struct raft_config){0};
+    for (size_t i = 0; i < identity->member_count; i++) {
+        uint64_t id = identity->members[i].id;
+        size_t at = out->count++;
+        for (; at > 0 && out->members[at - 1].id > id; at--) {
+            out->members[at] = out->members[at - 1];
+        }
+        out->members[at] = (struct raft_member){.id = id, .voter = true};
+    }
+}
+
+static struct raft_options core_options(const struct lkv_options *options) {
+    struct raft_options out = raft_options_default();
+    out.heartbeat_ms = (uint32_t)options->heartbeat_ms;
+    out.election_min_ms = (uint32_t)options->election_ms;
+    out.election_max_ms = (uint32_t)(2 * options->election_ms);
+    out.disk_hang_ms = (uint32_t)options->disk_hang_ms;
+    out.inflight_bytes_max = (uint32_t)options->peer_inflight_bytes;
+    out.inflight_requests_max = (uint32_t)options->peer_inflight_requests;
+    out.uncommitted_bytes_max = options->inflight_bytes_max;
+    return out;
+}
+
+static int open_core(struct node *node, const struct identity *identity,
+                     const struct log_state *state, struct reason *why) {
+    struct raft_run *runs = mem_calloc(state->run_count + 1, sizeof(*runs));
+    if (runs == NULL) {
+        return reason_set(why, LKV_ENOMEM, "no memory for the log's terms");
+    }
+    for (size_t i = 0; i < state->run_count; i++) {
+        runs[i] = (struct raft_run){.first = state->runs[i].first, .term = state->runs[i].term};
+    }
+    struct raft_start start = {.self = identity->member_id,
+                               .options = core_options(&node->options),
+                               .seed = loop_random(node->world.loop),
+                               .now_ns = node_now(node),
+                               .term = state->vote.term,
+                               .voted_for = state->vote.voted_for,
+                               .first = state->first,
+                               .last = state->last,
+                               .runs = runs,
+                               .run_count = state->run_count,
+                               .image_index = node->image_index,
+                               .image_term = node->image_term,
+                               .campaign_gate = true};
+    node_config(identity, &start.config);
+    int rc = raft_open(&node->raft, &start, why);
+    mem_free(runs);
+    return rc;
+}
+
+/* A log without any file although an image or a vote must have been there is not blank: it was lost. */
+static int check_not_lost(const struct node *node, const struct log_state *state,
+                          struct reason *why) {
+    if (state->blank && node->image_index > 0) {
+        return reason_set(why, LKV_EDAMAGED,
+                          "%s is empty, but an image of entry %" PRIu64
+                          " exists: the log was removed",
+                          node->log_dir, node->image_index);
+    }
+    return 0;
+}
+
+int node_recover(struct node *node, const struct identity *identity, struct reason *why) {
+    int rc = load_image(node, identity, why);
+    if (rc != 0) {
+        return rc;
+    }
+    struct log_options options = {.cluster_id = identity->cluster_id,
+                                  .group_id = identity->group_id,
+                                  .segment_bytes = node->options.segment_bytes,
+                                  .record_bytes_max = 16 * 1024 * 1024,
+                                  .trace = &node->trace};
+    struct log_state state;
+    rc = log_open(&node->log, node->world.disk, node->log_dir, &options, node->image_index,
+                  node->image_term, &state, why);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = check_not_lost(node, &state, why);
+    if (rc == 0) {
+        rc = open_core(node, identity, &state, why);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    log_window_restart(&node->window, state.last + 1);
+    raft_window_first(node->raft, state.last + 1);
+    node->given_next = state.last + 1;
+    node->term = state.vote.term;
+    node->commit = node->image_index;
+    trace_line(&node->trace, TRACE_INFO, "recovered",
+               "entries %" PRIu64 " to %" PRIu64 ", term %" PRIu64 ", image %" PRIu64 ", %" PRIu64
+               " torn records cut",
+               state.first, state.last, state.vote.term, node->image_index, state.cut_records);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ founding */
+
+struct founding_job {
+    struct loop_job job;
+    struct node *node;
+    struct identity identity;
+    int rc;
+    struct reason why;
+};
+
+static void founding_run(struct loop_job *base) {
+    struct founding_job *job = LIST_ITEM(base, struct founding_job, job);
+    struct node *node = job->node;
+    /* The founding configuration is durable before anything that a vote could follow (rule 18). */
+    job->rc = identity_save(node->world.disk, node->dir, &job->identity, &job->why);
+    if (job->rc == 0) {
+        job->rc = node_recover(node, &job->identity, &job->why);
+    }
+}
+
+static void founding_done(struct loop_job *base) {
+    struct founding_job *job = LIST_ITEM(base, struct founding_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->founding_job_running = false;
+    node->turn_wanted = true;
+    if (job->rc != 0) {
+        node_stop(node, job->rc, "founding: %s", job->why.text);
+    } else {
+        node->identity = job->identity;
+        node_begin(node);
+    }
+    mem_free(job);
+}
+
+static void found(struct node *node, uint64_t cluster_id, const struct identity_member *members,
+                  size_t count) {
+    struct founding_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return; /* the next turn tries again */
+    }
+    job->node = node;
+    job->identity = node->identity;
+    job->identity.cluster_id = cluster_id;
+    job->identity.member_count = count;
+    memcpy(job->identity.members, members, count * sizeof(*members));
+    job->job.run = founding_run;
+    job->job.done = founding_done;
+    node->founding_job_running = true;
+    node->jobs_outstanding++;
+    trace_line(&node->trace, TRACE_INFO, "founded", "cluster %016" PRIx64 " of %zu members",
+               cluster_id, count);
+    loop_submit(node->world.loop, LOOP_LOG, &job->job);
+}
+
+static void say_founding_state(struct node *node, const struct reason *why, bool stranger) {
+    if (strcmp(node->founding_state.text, why->text) != 0) {
+        node->founding_state = *why;
+        trace_line(&node->trace, stranger ? TRACE_ERROR : TRACE_INFO, "founding", "%s", why->text);
+    }
+}
+
+void node_founding_turn(struct node *node) {
+    if (node->running || node->founding_job_running || node->closing || node->stop_rc != 0) {
+        return;
+    }
+    struct founding_result result;
+    founding_decide(&node->founding, &result);
+    switch (result.decision) {
+    case FOUNDING_WAIT: say_founding_state(node, &result.why, false); break;
+    case FOUNDING_STRANGER: say_founding_state(node, &result.why, true); break;
+    case FOUNDING_FOUND:
+    case FOUNDING_ADOPT: found(node, result.cluster_id, result.members, result.member_count); break;
+    }
+}
+
+/* A lone node founds at once, on the caller's thread. */
+int node_found_alone(struct node *node, struct reason *why) {
+    struct identity *identity = &node->identity;
+    identity->member_count = 1;
+    identity->members[0] = (struct identity_member){.id = identity->member_id};
+    (void)snprintf(identity->members[0].name, NAME_SIZE, "%s", identity->name);
+    identity->cluster_id = identity_cluster_id(identity->members, 1);
+    return identity_save(node->world.disk, node->dir, identity, why);
+}
+
+/* Log and core exist: from here on the node takes part. */
+void node_begin(struct node *node) {
+    node->running = true;
+    struct raft_event event = {.kind = RAFT_TICK};
+    node_step(node, &event);
+    peers_founded(node);
+    node->leader_moved = true; /* what was parked while blank is looked at again */
+}

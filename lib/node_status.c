@@ -1,0 +1,199 @@
+/* What a node tells about itself: status and digest. */
+#include "lib/node.h"
+
+#include "base/mem.h"
+#include "lib/peer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char *role_text(const struct node *node) {
+    if (node->stop_rc != 0) {
+        return "stopped";
+    }
+    switch (node->role) {
+    case RAFT_LEADER: return "leader";
+    case RAFT_FOLLOWER: return "follower";
+    case RAFT_CANDIDATE: return "candidate";
+    case RAFT_STOPPED: return "stopped";
+    }
+    return "?";
+}
+
+static const char *progress_text(enum raft_progress_state state) {
+    switch (state) {
+    case RAFT_PROBE: return "probe";
+    case RAFT_REPLICATE: return "replicate";
+    case RAFT_INSTALL: return "install";
+    }
+    return "?";
+}
+
+static void set_hex(struct lkv_msg *reply, const char *name, uint64_t value) {
+    char text[20];
+    (void)snprintf(text, sizeof(text), "%016" PRIx64, value);
+    msg_set_str(reply, name, text);
+}
+
+static void add_self(struct node *node, struct lkv_msg *reply, const struct raft_status *status) {
+    struct lkv_member row = {.id = node->options.id,
+                             .address = node->founding.self_address,
+                             .role = role_text(node),
+                             .state = node->stop_rc != 0 ? "stopped" : "-",
+                             .match = status->durable};
+    msg_add_member(reply, &row);
+}
+
+static const struct raft_peer_status *find_peer(const struct raft_peer_status *peers, size_t count,
+                                                uint64_t id) {
+    for (size_t i = 0; i < count; i++) {
+        if (peers[i].id == id) {
+            return &peers[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_peers(struct node *node, struct lkv_msg *reply, const struct raft_status *status) {
+    struct raft_peer_status rows[RAFT_MEMBERS_MAX];
+    size_t count = node->running ? raft_peers(node->raft, rows, RAFT_MEMBERS_MAX) : 0;
+    uint64_t now_ns = node_now(node);
+    for (size_t i = 0; i < node->peer_count; i++) {
+        const struct peer *peer = node->peers[i];
+        const struct raft_peer_status *known = find_peer(rows, count, peer->id);
+        bool leading = node->role == RAFT_LEADER && known != NULL;
+        struct lkv_member row = {.id = peer->name,
+                                 .address = peer->address,
+                                 .role = peer->id != 0 && peer->id == node->leader ? "leader"
+                                         : leading                                 ? "follower"
+                                                                                   : "unknown",
+                                 .state = !peer->up ? "down"
+                                          : leading ? progress_text(known->state)
+                                                    : "-"};
+        if (leading) {
+            row.match = known->match;
+            row.lag_entries = status->last > known->match ? status->last - known->match : 0;
+            row.lag_ms = known->heard_ns != 0 ? (now_ns - known->heard_ns) / MS_NS : 0;
+        }
+        msg_add_member(reply, &row);
+    }
+}
+
+static void add_state(struct node *node, struct lkv_msg *reply) {
+    char text[REASON_SIZE + 64];
+    if (node->stop_rc != 0) {
+        (void)snprintf(text, sizeof(text), "stopped: %s", node->stop_why.text);
+    } else if (!node->running) {
+        (void)snprintf(text, sizeof(text), "%s", node->founding_state.text);
+    } else if (node->disk_full) {
+        (void)snprintf(text, sizeof(text), "disk full");
+    } else if (node->leader == RAFT_NOBODY) {
+        (void)snprintf(text, sizeof(text), "no leader");
+    } else {
+        (void)snprintf(text, sizeof(text), "ok");
+    }
+    msg_set_str(reply, "state", text);
+}
+
+void node_answer_status(struct node *node, struct request *request) {
+    struct lkv_msg *reply = request->reply;
+    struct raft_status status = {0};
+    if (node->running) {
+        raft_status(node->raft, &status);
+    }
+    struct kv_stats stats;
+    struct kv_stamp stamp;
+    kv_stats(node->kv, &stats);
+    kv_stamp(node->kv, &stamp);
+    msg_set_str(reply, "id", node->options.id);
+    msg_set_str(reply, "address", node->founding.self_address);
+    msg_set_str(reply, "role", role_text(node));
+    const struct peer *leader = peer_by_id(node, node->leader);
+    if (node->leader != RAFT_NOBODY && node->leader == node->identity.member_id) {
+        msg_set_str(reply, "leader", node->options.id);
+        msg_set_str(reply, "leader_address", node->founding.self_address);
+    } else if (leader != NULL) {
+        msg_set_str(reply, "leader", leader->name);
+        msg_set_str(reply, "leader_address", leader->address);
+    }
+    set_hex(reply, "cluster_id", node->identity.cluster_id);
+    set_hex(reply, "member_id", node->identity.member_id);
+    add_state(node, reply);
+    size_t up = 0;
+    for (size_t i = 0; i < node->peer_count; i++) {
+        up += node->peers[i]->up;
+    }
+    const struct msg_number numbers[] = {
+        {"term", status.term},
+        {"commit", status.commit},
+        {"applied", node->applied},
+        {"durable", status.durable},
+        {"first", status.first},
+        {"last", status.last},
+        {"rev", stamp.revision},
+        {"keys", stats.keys},
+        {"bytes", stats.bytes},
+        {"memory_bytes", stats.memory},
+        {"log_bytes", node->running ? log_bytes(node->log) : 0},
+        {"image_index", node->image_index},
+        {"peers_up", up},
+        {"connections", server_connections(node->server)},
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        msg_set_u64(reply, numbers[i].name, numbers[i].value);
+    }
+    add_self(node, reply, &status);
+    add_peers(node, reply, &status);
+    request_finish(request);
+}
+
+/* ------------------------------------------------------------------ digest */
+
+struct digest_job {
+    struct loop_job job;
+    struct node *node;
+    struct request *request;
+    struct kv_view *view;
+    uint64_t digest;
+    int rc;
+};
+
+static void digest_run(struct loop_job *base) {
+    struct digest_job *job = LIST_ITEM(base, struct digest_job, job);
+    job->rc = kv_view_digest(job->view, &job->digest);
+}
+
+static void digest_done(struct loop_job *base) {
+    struct digest_job *job = LIST_ITEM(base, struct digest_job, job);
+    struct lkv_msg *reply = job->request->reply;
+    struct kv_stamp stamp;
+    kv_view_stamp(job->view, &stamp);
+    kv_view_close(job->view);
+    job->node->jobs_outstanding--;
+    job->node->turn_wanted = true;
+    if (job->rc == 0) {
+        msg_set_str(reply, "id", job->node->options.id);
+        msg_set_u64(reply, "digest", job->digest);
+        msg_set_u64(reply, "index", stamp.index);
+        msg_set_u64(reply, "rev", stamp.revision);
+        request_finish(job->request);
+    } else {
+        request_fail(job->request, job->rc, "digest: %s", error_text(job->rc));
+    }
+    mem_free(job);
+}
+
+void node_answer_digest(struct node *node, struct request *request) {
+    struct digest_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL || kv_view_open(node->kv, &job->view) != 0) {
+        mem_free(job);
+        request_fail(request, LKV_ENOMEM, "no memory for a digest");
+        return;
+    }
+    job->node = node;
+    job->request = request;
+    job->job.run = digest_run;
+    job->job.done = digest_done;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}

@@ -1,0 +1,305 @@
+/* Group commit: the core's writes, merged while the disk is busy, go to the log thread as one.
+ *
+ *   core's writes --> batch --(at the turn's end, at most two in flight)--> log thread --> PERSISTED
+ *
+ * While one job is being synced the next one waits in the queue, so the log thread goes from one sync
+ * straight into the next, and everything that arrives meanwhile shares it. */
+#include "lib/node.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+enum { MARK_IDLE_MS = 50, FULL_RETRY_MS = 250 };
+
+enum log_job_kind { JOB_WRITE, JOB_MARK, JOB_RESTART, JOB_SPARE };
+
+struct log_job {
+    struct loop_job job;
+    struct node *node;
+    enum log_job_kind kind;
+    struct log_write write;
+    struct entry *entries; /* owned, with references */
+    uint64_t no;           /* PERSISTED up to this write number */
+    uint64_t restart_index, restart_term;
+    bool retry_first; /* the oldest of the jobs that a full disk held up */
+    int rc;
+    struct reason why;
+};
+
+static void job_free(struct log_job *job) {
+    for (size_t i = 0; i < job->write.count; i++) {
+        blob_unref(job->entries[i].payload);
+    }
+    mem_free(job->entries);
+    mem_free(job);
+}
+
+/* A job behind one that did not fit must not be written before it: the order is the log's. */
+static int run_write(struct log_job *job) {
+    if (job->node->log_blocked && !job->retry_first) {
+        return reason_set(&job->why, LKV_ENOSPACE, "waits behind a write that did not fit");
+    }
+    int rc = log_write(job->node->log, &job->write, &job->why);
+    job->node->log_blocked = rc == LKV_ENOSPACE;
+    return rc;
+}
+
+static void job_run(struct loop_job *base) {
+    struct log_job *job = LIST_ITEM(base, struct log_job, job);
+    struct log *log = job->node->log;
+    switch (job->kind) {
+    case JOB_WRITE: job->rc = run_write(job); break;
+    case JOB_MARK: job->rc = log_mark(log, &job->why); break;
+    case JOB_RESTART:
+        job->rc = log_restart_after(log, job->restart_index, job->restart_term, &job->why);
+        break;
+    case JOB_SPARE: job->rc = log_prepare_spare(log, &job->why); break;
+    }
+}
+
+static void fail_log(struct node *node, struct log_job *job) {
+    trace_line(&node->trace, TRACE_ERROR, "log-write-failed", "%s", job->why.text);
+    node->log_failed = true;
+    struct raft_event event = {.kind = RAFT_WRITE_FAILED};
+    node_step(node, &event);
+    node_stop(node, job->rc, "%s", job->why.text);
+}
+
+/* A full disk changed nothing: the same job is tried again until there is room (rule 15). */
+static void hold_full(struct node *node, struct log_job *job) {
+    if (!node->disk_full) {
+        node->disk_full = true;
+        trace_line(&node->trace, TRACE_ERROR, "disk-full", "%s", job->why.text);
+    }
+    job->retry_first = list_empty(&node->full_jobs);
+    list_push_back(&node->full_jobs, &job->job.link);
+    node->full_retry_ns = node_now(node) + FULL_RETRY_MS * MS_NS;
+    struct raft_event event = {.kind = RAFT_SPACE, .space = {.ok = false}};
+    node_step(node, &event);
+}
+
+static void space_again(struct node *node) {
+    node->disk_full = false;
+    trace_line(&node->trace, TRACE_INFO, "disk-has-room", "writes go on");
+    struct raft_event event = {.kind = RAFT_SPACE, .space = {.ok = true}};
+    node_step(node, &event);
+}
+
+static void write_done(struct node *node, struct log_job *job) {
+    node->jobs_in_flight--;
+    if (job->rc == LKV_ENOSPACE && !node->closing) {
+        hold_full(node, job);
+        return;
+    }
+    if (job->rc != 0) {
+        fail_log(node, job);
+    } else {
+        if (node->disk_full) {
+            space_again(node);
+        }
+        struct raft_event event = {.kind = RAFT_PERSISTED, .persisted = {.write_no = job->no}};
+        node_step(node, &event);
+    }
+    job_free(job);
+}
+
+static void job_done(struct loop_job *base) {
+    struct log_job *job = LIST_ITEM(base, struct log_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    if (job->kind == JOB_WRITE) {
+        write_done(node, job);
+        return;
+    }
+    if (job->kind == JOB_RESTART) {
+        node->jobs_in_flight--;
+        node_log_restarted(node, job->rc, &job->why);
+    } else if (job->kind == JOB_SPARE) {
+        node->spare_running = false;
+        if (job->rc != 0) {
+            /* No harm yet: the log thread will make one itself, or report the full disk. */
+            trace_line(&node->trace, TRACE_WARN, "no-spare-segment", "%s", job->why.text);
+            node->spare_retry_ns = node_now(node) + 1000 * MS_NS;
+        }
+    } else if (job->rc != 0 && job->rc != LKV_ENOSPACE) {
+        fail_log(node, job);
+    }
+    job_free(job);
+}
+
+static struct log_job *job_new(struct node *node, enum log_job_kind kind) {
+    struct log_job *job = mem_calloc(1, sizeof(*job));
+    if (job != NULL) {
+        job->node = node;
+        job->kind = kind;
+        job->job.run = job_run;
+        job->job.done = job_done;
+    }
+    return job;
+}
+
+static void job_submit(struct node *node, enum loop_queue queue, struct log_job *job) {
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, queue, &job->job);
+}
+
+void node_write_add(struct node *node, const struct raft_write *write) {
+    struct write_batch *batch = &node->batch;
+    batch->no = write->no;
+    if (write->save_vote) {
+        batch->save_vote = true;
+        batch->vote = (struct log_vote){.term = write->term, .voted_for = write->voted_for};
+    }
+    if (write->cut_from != 0) {
+        /* What the log thread was not given yet is cut by not giving it. */
+        if (write->cut_from < node->given_next) {
+            batch->cut_from = batch->cut_from == 0 || write->cut_from < batch->cut_from
+                                  ? write->cut_from
+                                  : batch->cut_from;
+            node->given_next = write->cut_from;
+        }
+        if (batch->last >= write->cut_from) {
+            batch->last = write->cut_from - 1;
+        }
+        if (batch->first > batch->last) {
+            batch->first = batch->last = 0;
+        }
+    }
+    if (write->last >= write->first && write->first != 0) {
+        if (batch->first == 0) {
+            batch->first = write->first;
+        }
+        batch->last = write->last;
+        ASSERT(batch->first == node->given_next);
+    }
+}
+
+/* Fills the job with references to the batch's entries. */
+static int job_fill(struct node *node, struct log_job *job) {
+    const struct write_batch *batch = &node->batch;
+    size_t count = batch->first != 0 ? (size_t)(batch->last - batch->first + 1) : 0;
+    job->no = batch->no;
+    job->write.save_vote = batch->save_vote;
+    job->write.vote = batch->vote;
+    job->write.cut_from = batch->cut_from;
+    if (count == 0) {
+        return 0;
+    }
+    job->entries = mem_alloc(count * sizeof(*job->entries));
+    if (job->entries == NULL) {
+        return LKV_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = node_entry(node, batch->first + i);
+        ASSERT(entry != NULL);
+        job->entries[i] = *entry;
+        (void)blob_ref(entry->payload);
+    }
+    job->write.entries = job->entries;
+    job->write.count = count;
+    return 0;
+}
+
+void node_write_flush(struct node *node) {
+    if (node->batch.no == 0 || node->jobs_in_flight >= LOG_JOBS_IN_FLIGHT || node->disk_full ||
+        node->log_failed) {
+        return;
+    }
+    struct log_job *job = job_new(node, JOB_WRITE);
+    if (job == NULL || job_fill(node, job) != 0) {
+        if (job != NULL) {
+            job_free(job);
+        }
+        node_stop(node, LKV_ENOMEM, "no memory for a log write");
+        return;
+    }
+    if (node->batch.last != 0) {
+        node->given_next = node->batch.last + 1;
+    }
+    node->batch = (struct write_batch){0};
+    node->jobs_in_flight++;
+    node->last_write_ns = node_now(node);
+    node->mark_due = true;
+    job_submit(node, LOOP_LOG, job);
+}
+
+static void retry_full(struct node *node, uint64_t now_ns) {
+    if (list_empty(&node->full_jobs) || node->jobs_in_flight > 0 || now_ns < node->full_retry_ns) {
+        return;
+    }
+    struct list_link *link;
+    while ((link = list_pop_front(&node->full_jobs)) != NULL) {
+        struct log_job *job = LIST_ITEM(link, struct log_job, job.link);
+        job->rc = 0;
+        node->jobs_in_flight++;
+        job_submit(node, LOOP_LOG, job);
+    }
+}
+
+static void write_idle_mark(struct node *node, uint64_t now_ns) {
+    if (!node->mark_due || node->jobs_in_flight > 0 || node->log_failed ||
+        now_ns < node->last_write_ns + MARK_IDLE_MS * MS_NS) {
+        return;
+    }
+    struct log_job *job = job_new(node, JOB_MARK);
+    if (job != NULL) {
+        node->mark_due = false;
+        job_submit(node, LOOP_LOG, job);
+    }
+}
+
+static void prepare_spare(struct node *node, uint64_t now_ns) {
+    if (node->spare_running || node->log_failed || now_ns < node->spare_retry_ns ||
+        !log_wants_spare(node->log)) {
+        return;
+    }
+    struct log_job *job = job_new(node, JOB_SPARE);
+    if (job != NULL) {
+        node->spare_running = true;
+        job_submit(node, LOOP_BULK, job);
+    }
+}
+
+void node_write_timer(struct node *node, uint64_t now_ns) {
+    if (!node->running || node->closing) {
+        return;
+    }
+    retry_full(node, now_ns);
+    write_idle_mark(node, now_ns);
+    prepare_spare(node, now_ns);
+}
+
+uint64_t node_write_deadline(const struct node *node) {
+    if (!node->running || node->closing) {
+        return UINT64_MAX;
+    }
+    uint64_t at = UINT64_MAX;
+    if (!list_empty(&node->full_jobs)) {
+        at = node->full_retry_ns;
+    }
+    if (node->mark_due && node->jobs_in_flight == 0 && !node->log_failed) {
+        uint64_t mark_ns = node->last_write_ns + MARK_IDLE_MS * MS_NS;
+        at = mark_ns < at ? mark_ns : at;
+    }
+    return at;
+}
+
+int node_restart_log(struct node *node, uint64_t index, uint64_t term) {
+    struct log_job *job = job_new(node, JOB_RESTART);
+    if (job == NULL) {
+        return LKV_ENOMEM;
+    }
+    job->restart_index = index;
+    job->restart_term = term;
+    node->jobs_in_flight++;
+    job_submit(node, LOOP_LOG, job);
+    return 0;
+}
+
+void node_write_drop_full(struct node *node) {
+    struct list_link *link;
+    while ((link = list_pop_front(&node->full_jobs)) != NULL) {
+        job_free(LIST_ITEM(link, struct log_job, job.link));
+    }
+}

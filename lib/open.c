@@ -1,0 +1,108 @@
+/* A node on the real world: libuv's loop and sockets, POSIX files. */
+#include "lib/node.h"
+
+#include "base/mem.h"
+#include "lib/uv/disk_posix.h"
+#include "lib/uv/loop_uv.h"
+#include "lib/uv/net_uv.h"
+
+static void close_world(struct node_world *world) {
+    net_uv_close(world->net);
+    loop_uv_close(world->loop);
+    disk_posix_close(world->disk);
+}
+
+static int open_world(struct node_world *world, struct reason *why) {
+    static const struct loop_events none = {0};
+    *world = (struct node_world){0};
+    int rc = disk_posix_open(&world->disk);
+    if (rc == 0) {
+        rc = loop_uv_open(&world->loop, &none, "ledgerkv", true, why);
+    }
+    if (rc == 0) {
+        rc = net_uv_open(&world->net, world->loop);
+    }
+    if (rc != 0) {
+        close_world(world);
+        return reason_set(why, rc, "cannot start the loop: %s", error_text(rc));
+    }
+    return 0;
+}
+
+static int close_node(struct lkv *handle, int64_t handover_ms) {
+    struct node *node = (struct node *)handle;
+    atomic_store(&node->closed, true);
+    (void)pthread_mutex_lock(&node->mutex);
+    node->close_requested = true;
+    node->close_handover_ms = handover_ms;
+    (void)pthread_mutex_unlock(&node->mutex);
+    loop_wake(node->world.loop);
+    (void)pthread_mutex_lock(&node->mutex);
+    while (!node->finished) {
+        (void)pthread_cond_wait(&node->finished_cond, &node->mutex);
+    }
+    (void)pthread_mutex_unlock(&node->mutex);
+    struct node_world world = node->world;
+    loop_uv_stop(world.loop);
+    int rc = node->stop_rc;
+    node_destroy(node);
+    close_world(&world);
+    return rc;
+}
+
+static int role_watch(struct lkv *handle, struct lkv_queue *queue, void *tag) {
+    struct node *node = (struct node *)handle;
+    struct role_watch_request *request = mem_calloc(1, sizeof(*request));
+    if (request == NULL) {
+        return LKV_ENOMEM;
+    }
+    request->queue = queue;
+    request->tag = tag;
+    (void)pthread_mutex_lock(&node->mutex);
+    request->next = node->role_requests;
+    node->role_requests = request;
+    (void)pthread_mutex_unlock(&node->mutex);
+    loop_wake(node->world.loop);
+    return 0;
+}
+
+static uint64_t now_ns(const struct lkv *handle) {
+    return node_now((const struct node *)handle);
+}
+
+static const struct lkv_ops node_ops = {.submit = node_submit,
+                                        .close = close_node,
+                                        .now_ns = now_ns,
+                                        .get_copy = node_get_copy,
+                                        .get_local = node_get_local,
+                                        .role_watch = role_watch};
+
+int node_open(struct lkv **out, const struct lkv_options *options, struct reason *why) {
+    *out = NULL;
+    struct node_world world;
+    int rc = open_world(&world, why);
+    if (rc != 0) {
+        return rc;
+    }
+    struct node *node;
+    rc = node_create(&node, options, &world, why);
+    if (rc != 0) {
+        close_world(&world);
+        return rc;
+    }
+    node->handle.ops = &node_ops;
+    node->handle.timeout_ms = options->timeout_ms;
+    node->handle.key_bytes_max = options->key_bytes_max;
+    node->handle.value_bytes_max = options->value_bytes_max;
+    world.loop->events = node_loop_events(node);
+    node_turn(node); /* arms the timer and dials: nobody else is on the loop yet */
+    rc = loop_uv_start(world.loop);
+    if (rc != 0) {
+        loop_uv_stop(world.loop);
+        node_destroy(node);
+        close_world(&world);
+        return reason_set(why, rc, "cannot start the loop's thread: %s", error_text(rc));
+    }
+    *out = &node->handle;
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* Links between nodes. Each node dials each peer; what it has to say goes out on the connection that
+ * it dialed, what it hears comes in on those it accepted, so a cut one way is only that.
+ *
+ *        dialing --connected--> hello sent --hello came, accepted--> up --closed--> wait, dial again
+ *
+ * Only hellos flow both ways on one connection. Loop thread.
+ */
+#ifndef LIB_PEER_H
+#define LIB_PEER_H
+
+#include "lib/frame.h"
+#include "lib/node.h"
+
+/* One connection, in either direction. */
+struct link {
+    struct list_link link; /* of node->incoming, while incoming */
+    struct node *node;
+    struct peer *peer;     /* whose it is; of an incoming one NULL until its hello */
+    struct net_conn *conn; /* owned */
+    bool outgoing, hello_came;
+    uint32_t receive_seed; /* of the nonce that we chose */
+    uint32_t send_seed;    /* of the nonce that the other end chose */
+    uint64_t conn_nonce;   /* ours */
+    uint64_t opened_ns;
+    struct buffer input;
+};
+
+struct peer {
+    struct node *node;
+    char name[NAME_SIZE];
+    char address[ADDRESS_SIZE];
+    uint64_t id;        /* member id; 0 until founded or its hello came */
+    struct hello hello; /* newest accepted; member_id 0: none in this life */
+    struct link *out;   /* dialed; NULL while waiting to dial */
+    struct link *in;    /* newest accepted one */
+    bool up;            /* out has exchanged hellos, and the core knows */
+    uint64_t dial_ns;   /* when to dial next, while out is NULL */
+    uint32_t dial_failures;
+    struct buffer scratch;
+    struct image_send *send; /* an image on its way there */
+    uint64_t frames_sent, frames_received, frames_dropped;
+};
+
+MUST_USE int peer_open(struct node *node, const char *name, const char *address, struct peer **out);
+void peer_close(struct peer *peer);
+struct peer *peer_by_id(struct node *node, uint64_t id);
+
+/* Dials when it is time; returns when to be called next. */
+uint64_t peers_timer(struct node *node, uint64_t now_ns);
+void peers_send_hello(struct node *node); /* to all, after something in it changed */
+
+void peers_founded(struct node *node); /* the core exists now: tell it who is connected */
+
+/* Sends a frame if the peer is up and its output has room; else it is dropped and counted. */
+bool peer_send(struct peer *peer, enum frame_kind kind, struct slice body);
+void peer_send_raft(struct peer *peer, const struct raft_message *message,
+                    const struct entry *entries);
+
+/* An accepted connection whose first bytes are no client's. */
+void link_adopt(struct node *node, struct net_conn *conn, struct slice first_bytes);
+void links_close_incoming(struct node *node);
+
+#endif

@@ -1,0 +1,180 @@
+#include "lib/role.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+
+/* What a watcher and its messages share; the last of them frees it. */
+struct role_gate {
+    atomic_uint refs;
+    atomic_uint stepping_down; /* messages not freed yet */
+    atomic_uint soft;          /* follower and candidate messages not freed yet */
+    pthread_mutex_t mutex;     /* of what follows */
+    void (*on_freed)(void *arg);
+    void *arg;
+};
+
+struct role_watcher {
+    struct role_watcher *next;
+    struct lkv_queue *queue; /* borrowed */
+    void *tag;
+    struct role_gate *gate;
+    bool told_ready; /* stepping_down is owed */
+    bool behind;     /* a soft change was held back */
+};
+
+static void gate_unref(struct role_gate *gate) {
+    if (atomic_fetch_sub(&gate->refs, 1) == 1) {
+        (void)pthread_mutex_destroy(&gate->mutex);
+        mem_free(gate);
+    }
+}
+
+static void gate_notify(struct role_gate *gate) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    if (gate->on_freed != NULL) {
+        gate->on_freed(gate->arg);
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+static void on_soft_freed(void *arg, struct lkv_msg *msg) {
+    (void)msg;
+    struct role_gate *gate = arg;
+    atomic_fetch_sub(&gate->soft, 1);
+    gate_notify(gate);
+    gate_unref(gate);
+}
+
+static void on_stepping_down_freed(void *arg, struct lkv_msg *msg) {
+    (void)msg;
+    struct role_gate *gate = arg;
+    atomic_fetch_sub(&gate->stepping_down, 1);
+    gate_notify(gate);
+    gate_unref(gate);
+}
+
+void role_init(struct role *role, void (*on_freed)(void *arg), void *arg) {
+    *role = (struct role){.on_freed = on_freed, .arg = arg, .kind = ROLE_FOLLOWER};
+}
+
+void role_fini(struct role *role) {
+    while (role->watchers != NULL) {
+        struct role_watcher *watcher = role->watchers;
+        role->watchers = watcher->next;
+        (void)pthread_mutex_lock(&watcher->gate->mutex);
+        watcher->gate->on_freed = NULL;
+        (void)pthread_mutex_unlock(&watcher->gate->mutex);
+        gate_unref(watcher->gate);
+        mem_free(watcher);
+    }
+}
+
+static const char *kind_name(enum role_kind kind) {
+    switch (kind) {
+    case ROLE_FOLLOWER: return "follower";
+    case ROLE_CANDIDATE: return "candidate";
+    case ROLE_READY: return "leader_ready";
+    case ROLE_STEPPING_DOWN: return "stepping_down";
+    case ROLE_STOPPED: return "stopped";
+    }
+    return "?";
+}
+
+static int send(struct role_watcher *watcher, enum role_kind kind, uint64_t term, uint64_t index) {
+    struct lkv_msg *msg = msg_new(LKV_ROLE, watcher->tag);
+    if (msg == NULL) {
+        return LKV_ENOMEM;
+    }
+    msg_set_str(msg, "role", kind_name(kind));
+    msg_set_u64(msg, "term", term);
+    if (kind == ROLE_READY) {
+        msg_set_u64(msg, "index", index);
+    }
+    bool soft = kind == ROLE_FOLLOWER || kind == ROLE_CANDIDATE;
+    if (soft || kind == ROLE_STEPPING_DOWN) {
+        atomic_fetch_add(&watcher->gate->refs, 1);
+        atomic_fetch_add(soft ? &watcher->gate->soft : &watcher->gate->stepping_down, 1);
+        msg->on_free = soft ? on_soft_freed : on_stepping_down_freed;
+        msg->on_free_arg = watcher->gate;
+    }
+    queue_push(watcher->queue, msg);
+    return 0;
+}
+
+/* Tells one watcher the role's present kind, after what is owed before it. */
+static int tell(struct role_watcher *watcher, const struct role *role) {
+    if (role->kind == ROLE_READY) {
+        watcher->behind = false;
+        watcher->told_ready = true;
+        return send(watcher, ROLE_READY, role->term, role->index);
+    }
+    if (watcher->told_ready) {
+        watcher->told_ready = false;
+        int rc = send(watcher, ROLE_STEPPING_DOWN, role->term, 0);
+        if (rc != 0 || role->kind == ROLE_STEPPING_DOWN) {
+            return rc;
+        }
+    }
+    if (role->kind == ROLE_STEPPING_DOWN) {
+        return 0; /* it was never told that we lead */
+    }
+    /* A program that does not take its messages must not make us hoard them. */
+    if (role->kind != ROLE_STOPPED && atomic_load(&watcher->gate->soft) > 0) {
+        watcher->behind = true;
+        return 0;
+    }
+    watcher->behind = false;
+    return send(watcher, role->kind, role->term, 0);
+}
+
+int role_add_watcher(struct role *role, struct lkv_queue *queue, void *tag) {
+    struct role_watcher *watcher = mem_calloc(1, sizeof(*watcher));
+    struct role_gate *gate = mem_calloc(1, sizeof(*gate));
+    if (watcher == NULL || gate == NULL) {
+        mem_free(watcher);
+        mem_free(gate);
+        return LKV_ENOMEM;
+    }
+    atomic_init(&gate->refs, 1);
+    (void)pthread_mutex_init(&gate->mutex, NULL);
+    gate->on_freed = role->on_freed;
+    gate->arg = role->arg;
+    *watcher =
+        (struct role_watcher){.next = role->watchers, .queue = queue, .tag = tag, .gate = gate};
+    role->watchers = watcher;
+    return tell(watcher, role);
+}
+
+int role_set(struct role *role, enum role_kind kind, uint64_t term, uint64_t index) {
+    if (role->kind == kind && role->term == term && role->index == index) {
+        return 0;
+    }
+    role->kind = kind;
+    role->term = term;
+    role->index = index;
+    int rc = 0;
+    for (struct role_watcher *at = role->watchers; at != NULL && rc == 0; at = at->next) {
+        rc = tell(at, role);
+    }
+    return rc;
+}
+
+int role_pump(struct role *role) {
+    int rc = 0;
+    for (struct role_watcher *at = role->watchers; at != NULL && rc == 0; at = at->next) {
+        if (at->behind) {
+            rc = tell(at, role);
+        }
+    }
+    return rc;
+}
+
+bool role_gate_closed(const struct role *role) {
+    for (const struct role_watcher *at = role->watchers; at != NULL; at = at->next) {
+        if (atomic_load(&at->gate->stepping_down) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
