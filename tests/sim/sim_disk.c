@@ -288,15 +288,14 @@ static int sim_truncate(struct disk_file *handle, uint64_t size) {
 
 static void settle_names(struct sim_disk *sim, const char *dir, bool some) {
     size_t kept = 0;
+    sim_change_begin(sim);
     for (size_t i = 0; i < sim->change_count; i++) {
         struct sim_change *one = &sim->changes[i];
-        if (!sim_change_in(one, dir)) {
+        if (!sim_change_in(one, dir) || !sim_change_may(sim, one, !some || coin(sim))) {
             sim->changes[kept++] = *one;
             continue;
         }
-        if (!some || coin(sim)) {
-            sim_change_apply(&sim->medium, one);
-        }
+        sim_change_apply(&sim->medium, one);
         sim_change_fini(one);
     }
     sim->change_count = kept;
@@ -308,7 +307,7 @@ static int sim_sync_dir(struct disk *disk, const char *path) {
     if (fate.rc == 0 && !sim->ignore_sync_dir) {
         settle_names(sim, path, false);
     } else if (fate.partly && !sim->crashed) {
-        settle_names(sim, path, true); /* like a failed sync of a file */
+        settle_names(sim, path, true); /* names are journaled: what is missing stays pending */
     }
     sim_inode_sweep(sim);
     return end(sim, fate.rc);

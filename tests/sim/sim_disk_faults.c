@@ -58,8 +58,9 @@ static void drop_orphans(struct sim_disk *sim) {
 void sim_disk_power_cut(struct sim_disk *sim) {
     restart(sim);
     uint64_t chance = prng_below(&sim->prng, 5);
+    sim_change_begin(sim);
     for (size_t i = 0; i < sim->change_count; i++) {
-        if (prng_below(&sim->prng, 4) < chance) {
+        if (sim_change_may(sim, &sim->changes[i], prng_below(&sim->prng, 4) < chance)) {
             sim_change_apply(&sim->medium, &sim->changes[i]);
         }
         sim_change_fini(&sim->changes[i]);

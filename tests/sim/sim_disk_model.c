@@ -93,6 +93,18 @@ void sim_change_apply(struct sim_names *names, const struct sim_change *change) 
     }
 }
 
+void sim_change_begin(struct sim_disk *sim) {
+    for (size_t i = 0; i < sim->inode_count; i++) {
+        sim->inodes[i].name_held = false;
+    }
+}
+
+bool sim_change_may(struct sim_disk *sim, const struct sim_change *change, bool wanted) {
+    struct sim_inode *inode = &sim->inodes[change->inode];
+    inode->name_held = inode->name_held || !wanted;
+    return !inode->name_held;
+}
+
 void sim_change_fini(struct sim_change *change) {
     free(change->path);
     free(change->to);

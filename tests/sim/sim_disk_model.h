@@ -23,6 +23,7 @@ struct sim_inode {
     uint8_t *dirty;          /* owned; one for each sector of the larger image */
     uint64_t dirty_count;
     bool size_dirty; /* truncated since the last sync */
+    bool name_held;  /* an earlier change of its name did not reach the medium */
 };
 
 struct sim_name {
@@ -95,6 +96,10 @@ void sim_names_remove(struct sim_names *names, const char *path);
 void sim_names_copy(struct sim_names *to, const struct sim_names *from);
 void sim_names_fini(struct sim_names *names);
 void sim_change_apply(struct sim_names *names, const struct sim_change *change);
+/* Which pending changes reach the medium: any subset, but of one file the earlier before the later,
+ * as journals do it (a rename never without what it renames). Ask for all in order. */
+void sim_change_begin(struct sim_disk *sim);
+bool sim_change_may(struct sim_disk *sim, const struct sim_change *change, bool wanted);
 void sim_change_fini(struct sim_change *change);
 bool sim_change_in(const struct sim_change *change, const char *dir);
 void sim_path_parent(const char *path, char *out, size_t size);
