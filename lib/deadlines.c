@@ -41,15 +41,13 @@ void deadlines_remove(struct deadlines *deadlines, struct request *request) {
     }
 }
 
-static void expire_bucket(struct deadlines *deadlines, struct list_link *bucket, uint64_t now_ns,
-                          struct list_link *due) {
+static void expire_bucket(struct list_link *bucket, uint64_t now_ns, struct list_link *due) {
     struct list_link *next;
     for (struct list_link *link = bucket->next; link != bucket; link = next) {
         next = link->next;
         if (LIST_ITEM(link, struct request, expiry)->deadline_ns <= now_ns) {
             list_remove(link);
             list_push_back(due, link);
-            deadlines->count--;
         }
     }
 }
@@ -64,7 +62,7 @@ void deadlines_expire(struct deadlines *deadlines, uint64_t now_ns, struct list_
     for (uint64_t tick = end - rounds; tick < end; tick++) {
         size_t bucket = bucket_of(tick);
         if (is_used(deadlines, bucket)) {
-            expire_bucket(deadlines, &deadlines->buckets[bucket], now_ns, due);
+            expire_bucket(&deadlines->buckets[bucket], now_ns, due);
         }
     }
     deadlines->tick = end;

@@ -26,7 +26,8 @@ void deadlines_init(struct deadlines *deadlines, uint64_t now_ns);
 void deadlines_add(struct deadlines *deadlines, struct request *request);
 void deadlines_remove(struct deadlines *deadlines, struct request *request);
 
-/* Moves what is past its deadline to the end of `due`, by the same link. */
+/* Moves what is past its deadline to the end of `due`, by the same link; each is still to be removed,
+ * which takes it off that list. */
 void deadlines_expire(struct deadlines *deadlines, uint64_t now_ns, struct list_link *due);
 
 /* When to look again: no later than a tick after the earliest deadline; UINT64_MAX: never. */

@@ -22,19 +22,31 @@ struct remote_events {
      * everything else is finished by the remote itself. */
     void (*on_refused)(void *arg, struct request *request);
     void *arg;
+    /* The node may pass requests on to its leader; otherwise it answers them itself or refuses. */
+    bool may_pass_on;
 };
 
-/* Begins to connect. */
+/* Begins to connect; gives up after 2 s (on_down). Afterwards a node that answers nothing for 4 s while
+ * it owes answers, not even a ping, counts as gone too. LKV_EINVAL (address), LKV_ENOMEM. */
 MUST_USE int remote_open(struct remote **out, struct loop *loop, struct net *net,
                          const char *address, const struct remote_events *events);
-void remote_close(struct remote *remote); /* every request it holds goes to on_lost first */
-bool remote_up(const struct remote *remote);
 
-/* Takes the request on success; LKV_EBUSY when its output is full (nothing taken), LKV_ENOMEM. */
+/* Every request it holds goes to on_lost (LKV_ECLOSED) first. From any callback, too. NULL is fine. */
+void remote_close(struct remote *remote);
+bool remote_up(const struct remote *remote);
+size_t remote_in_flight(const struct remote *remote);
+
+/* Takes the request on success, also while the connection is being made; what an earlier attempt left
+ * in its reply is dropped. LKV_EBUSY: its output is full; LKV_EUNREACHABLE: the connection is gone;
+ * LKV_ETIMEOUT: the deadline has passed; LKV_ENOMEM. Then nothing was taken or sent. */
 MUST_USE int remote_submit(struct remote *remote, struct request *request);
 
-/* Loses requests whose deadline has passed; returns the earliest deadline left (UINT64_MAX: none).
- * The owner calls it when its timer fires. */
+/* Loses requests whose deadline has passed, and the connection when it is silent; returns when to be
+ * called again if nothing happens (UINT64_MAX: never), at most 4 ms late. The owner calls it at the
+ * end of a turn or when its timer fires. */
 uint64_t remote_expire(struct remote *remote, uint64_t now_ns);
+
+/* Replies to no request that is known (late ones, mostly): dropped and counted. */
+uint64_t remote_strays(const struct remote *remote);
 
 #endif

@@ -1,8 +1,10 @@
 /* The clients' side of a node: connections that speak MessagePack-RPC (docs/formats/client-rpc.md).
  *
  * Bounded per connection: bytes of requests being worked on (reading pauses beyond it) and bytes of
- * replies not yet taken (the connection is closed beyond it: N14). A frame is pre-scanned as it
- * arrives; a malformed one gets one error reply and the connection is closed. Loop thread only.
+ * replies not yet taken (beyond it replies wait in their requests' place and reading pauses; a client
+ * that takes nothing for 10 s is closed: N14). A frame is pre-scanned as it arrives; a malformed one
+ * gets one error reply and the connection is closed, and so is one whose frame arrives slower than
+ * 64 KiB/s after the first 10 s (N3). Loop thread only.
  */
 #ifndef LIB_SERVER_H
 #define LIB_SERVER_H
@@ -34,6 +36,12 @@ MUST_USE int server_open(struct server **out, struct loop *loop,
 void server_adopt(struct server *server, struct net_conn *conn, struct slice first_bytes);
 
 size_t server_connections(const struct server *server);
+
+/* Goes on reading where a connection was paused, and closes those that send a frame or take their
+ * replies too slowly. The owner calls it at the end of each turn, before it flushes what requests
+ * have left behind, and when its timer fires; returns when to call it again if nothing happens
+ * (UINT64_MAX: never). Costs one compare when nothing is due. */
+uint64_t server_expire(struct server *server, uint64_t now_ns);
 
 /* Closes all connections. Requests still being worked on finish into nothing; the server frees itself
  * when the last has. */

@@ -1,0 +1,111 @@
+#include "lib/client_wire_pack.h"
+
+#include "base/mem.h"
+
+enum {
+    ZONE_CHUNK_SIZE = 4096, /* all objects of a put or get and of their replies */
+    CALL_OBJECTS_MAX = 32,
+    /* A page of a range is about 1 MiB of keys and values, and an item is seven objects. */
+    REPLY_OBJECTS_MAX = 4 * 1024 * 1024
+};
+
+const struct scan_limits wire_call_limits = {.bytes_max = WIRE_FRAME_BYTES_MAX,
+                                             .objects_max = CALL_OBJECTS_MAX};
+const struct scan_limits wire_reply_limits = {.bytes_max = WIRE_FRAME_BYTES_MAX,
+                                              .objects_max = REPLY_OBJECTS_MAX};
+
+struct wire_decoder *wire_decoder_new(void) {
+    struct wire_decoder *decoder = mem_calloc(1, sizeof(*decoder));
+    if (decoder != NULL && !msgpack_zone_init(&decoder->zone, ZONE_CHUNK_SIZE)) {
+        mem_free(decoder);
+        return NULL;
+    }
+    return decoder;
+}
+
+void wire_decoder_free(struct wire_decoder *decoder) {
+    if (decoder != NULL) {
+        msgpack_zone_destroy(&decoder->zone);
+        mem_free(decoder);
+    }
+}
+
+/* ------------------------------------------------------------------ packing */
+
+static int pack_into(void *arg, const char *data, size_t size) {
+    struct buffer *out = arg;
+    buffer_append(out, data, size);
+    return 0; /* a failure sticks in the buffer */
+}
+
+msgpack_packer wire_packer(struct buffer *out) {
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, out, pack_into);
+    return packer;
+}
+
+void wire_pack_bytes(msgpack_packer *packer, struct slice bytes) {
+    msgpack_pack_bin(packer, bytes.size);
+    if (bytes.size > 0) {
+        msgpack_pack_bin_body(packer, bytes.data, bytes.size);
+    }
+}
+
+void wire_pack_text(msgpack_packer *packer, const char *text) {
+    size_t size = strlen(text);
+    msgpack_pack_str(packer, size);
+    msgpack_pack_str_body(packer, text, size);
+}
+
+/* ------------------------------------------------------------------ unpacking */
+
+bool wire_as_number(const msgpack_object *object, uint64_t *out) {
+    if (object->type != MSGPACK_OBJECT_POSITIVE_INTEGER) {
+        return false;
+    }
+    *out = object->via.u64;
+    return true;
+}
+
+bool wire_as_bytes(const msgpack_object *object, struct slice *out) {
+    if (object->type == MSGPACK_OBJECT_BIN) {
+        *out = slice_of(object->via.bin.ptr, object->via.bin.size);
+        return true;
+    }
+    if (object->type == MSGPACK_OBJECT_STR) {
+        *out = slice_of(object->via.str.ptr, object->via.str.size);
+        return true;
+    }
+    return false;
+}
+
+bool wire_as_array(const msgpack_object *object, const msgpack_object **at, uint32_t *count) {
+    if (object->type != MSGPACK_OBJECT_ARRAY) {
+        return false;
+    }
+    *at = object->via.array.ptr;
+    *count = object->via.array.size;
+    return true;
+}
+
+int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
+                struct reason *why) {
+    msgpack_zone_clear(&decoder->zone);
+    size_t offset = 0;
+    msgpack_unpack_return unpacked = msgpack_unpack((const char *)frame.data, frame.size, &offset,
+                                                    &decoder->zone, &decoder->root);
+    if (unpacked == MSGPACK_UNPACK_NOMEM_ERROR) {
+        return reason_set(why, LKV_ENOMEM, "out of memory for a frame of %zu bytes", frame.size);
+    }
+    const msgpack_object *parts;
+    uint32_t count;
+    uint64_t found;
+    bool good = unpacked == MSGPACK_UNPACK_SUCCESS && offset == frame.size &&
+                wire_as_array(&decoder->root, &parts, &count) && count == WIRE_FRAME_PARTS &&
+                wire_as_number(&parts[0], &found) && found == type;
+    if (!good) {
+        return reason_set(why, LKV_EPROTOCOL, "a frame is no array of four that begins with %u",
+                          (unsigned)type);
+    }
+    return 0;
+}

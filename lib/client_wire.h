@@ -1,0 +1,79 @@
+/* MessagePack-RPC between clients and nodes, as bytes: docs/formats/client-rpc.md is the contract.
+ *
+ * Only frames that passed the scan (lib/wire_input.h) may be decoded. Every field is checked for
+ * type and range. Loop thread. */
+#ifndef LIB_CLIENT_WIRE_H
+#define LIB_CLIENT_WIRE_H
+
+#include "base/buffer.h"
+#include "base/scan.h"
+#include "lib/msg.h"
+
+enum { WIRE_FRAME_BYTES_MAX = 17 * 1024 * 1024 };
+
+extern const struct scan_limits wire_call_limits;  /* of what a client sends */
+extern const struct scan_limits wire_reply_limits; /* of what a node answers */
+
+enum wire_method {
+    WIRE_PING,
+    WIRE_PUT,
+    WIRE_DELETE,
+    WIRE_GET,
+    WIRE_RANGE,
+    WIRE_STATUS,
+    WIRE_DIGEST,
+    WIRE_PROPOSE
+};
+
+/* On the wire: numbers never change meaning. */
+enum wire_flags {
+    WIRE_HERE = 1,   /* answer here or refuse: do not pass it on to the leader */
+    WIRE_NO_WAIT = 2 /* LKV_ENOLEADER at once instead of waiting for a leader */
+};
+
+struct wire_call {
+    uint64_t number;
+    enum wire_method method;
+    struct slice key;     /* put, delete, get; of range and a delete of a range: its first end */
+    struct slice end;     /* range, delete */
+    bool has_end;         /* delete: a range, not one key */
+    struct slice value;   /* put */
+    struct slice command; /* propose */
+    uint64_t limit;       /* range */
+    int range_flags;      /* enum lkv_range_flags */
+    enum lkv_read how;
+    bool has_timeout; /* false: as long as the node allows */
+    uint64_t timeout_ms;
+    unsigned flags; /* enum wire_flags */
+};
+
+/* Scratch memory of decoding, reused from frame to frame. NULL when out of memory. */
+struct wire_decoder;
+struct wire_decoder *wire_decoder_new(void);
+void wire_decoder_free(struct wire_decoder *decoder); /* NULL is fine */
+
+/* Appends a frame. */
+void wire_encode_call(struct buffer *out, const struct wire_call *call);
+
+/* Slices point into the frame. Returns 0; with `*numbered` a refusal that answers this one call
+ * (LKV_EUNSUPPORTED: a method, argument or flag that this version does not know; LKV_EINVAL: a bad
+ * argument), without it LKV_EPROTOCOL (or LKV_ENOMEM): the connection cannot go on. */
+MUST_USE int wire_decode_call(struct wire_decoder *decoder, struct slice frame,
+                              struct wire_call *out, bool *numbered, struct reason *why);
+
+void wire_encode_reply(struct buffer *out, uint64_t number, const struct lkv_msg *reply);
+
+/* An error about the connection itself, which belongs to no call; it is closed afterwards. */
+void wire_encode_refusal(struct buffer *out, int rc, const char *text);
+
+/* Looks at a reply: 0 and its number, or the error that the node gave about the connection itself,
+ * or LKV_EPROTOCOL. */
+MUST_USE int wire_open_reply(struct wire_decoder *decoder, struct slice frame, uint64_t *number,
+                             struct reason *why);
+
+/* Then fills the message, which is empty, from the same frame. LKV_EPROTOCOL, LKV_ENOMEM: it may
+ * be half filled. */
+MUST_USE int wire_read_reply(struct wire_decoder *decoder, struct slice frame,
+                             struct lkv_msg *reply, struct reason *why);
+
+#endif

@@ -1,0 +1,277 @@
+/* What a client asks: [0, number, method, arguments]. */
+#include "lib/client_wire_pack.h"
+
+struct method_row {
+    const char *name;
+    enum wire_method method;
+    uint32_t arguments; /* without the flags, which may be left out */
+    bool takes_flags;
+};
+
+/* In the order of enum wire_method. */
+static const struct method_row methods[] = {
+    {"ping", WIRE_PING, 0, false},     {"put", WIRE_PUT, 3, true},
+    {"delete", WIRE_DELETE, 3, true},  {"get", WIRE_GET, 3, true},
+    {"range", WIRE_RANGE, 6, true},    {"status", WIRE_STATUS, 1, false},
+    {"digest", WIRE_DIGEST, 1, false}, {"propose", WIRE_PROPOSE, 3, false},
+};
+
+enum {
+    METHOD_COUNT = sizeof(methods) / sizeof(methods[0]),
+    RANGE_FLAGS_KNOWN = LKV_KEYS_ONLY | LKV_COUNT_ONLY | LKV_DESCENDING | LKV_TOTAL,
+    FLAGS_KNOWN = WIRE_HERE | WIRE_NO_WAIT
+};
+
+/* ------------------------------------------------------------------ encoding */
+
+static void pack_timeout(msgpack_packer *packer, const struct wire_call *call) {
+    if (call->has_timeout) {
+        msgpack_pack_uint64(packer, call->timeout_ms);
+    } else {
+        msgpack_pack_nil(packer);
+    }
+}
+
+static void pack_timeout_and_flags(msgpack_packer *packer, const struct wire_call *call) {
+    pack_timeout(packer, call);
+    msgpack_pack_uint64(packer, call->flags);
+}
+
+static void pack_delete(msgpack_packer *packer, const struct wire_call *call) {
+    wire_pack_bytes(packer, call->key);
+    if (call->has_end) {
+        wire_pack_bytes(packer, call->end);
+    } else {
+        msgpack_pack_nil(packer);
+    }
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_range(msgpack_packer *packer, const struct wire_call *call) {
+    wire_pack_bytes(packer, call->key);
+    wire_pack_bytes(packer, call->end);
+    msgpack_pack_uint64(packer, call->limit);
+    msgpack_pack_uint64(packer, (uint64_t)call->range_flags);
+    msgpack_pack_uint64(packer, (uint64_t)call->how);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_propose(msgpack_packer *packer, const struct wire_call *call) {
+    pack_timeout_and_flags(packer, call);
+    wire_pack_bytes(packer, call->command);
+}
+
+static void pack_arguments(msgpack_packer *packer, const struct wire_call *call) {
+    switch (call->method) {
+    case WIRE_PING: break;
+    case WIRE_PUT:
+        wire_pack_bytes(packer, call->key);
+        wire_pack_bytes(packer, call->value);
+        pack_timeout_and_flags(packer, call);
+        break;
+    case WIRE_DELETE: pack_delete(packer, call); break;
+    case WIRE_GET:
+        wire_pack_bytes(packer, call->key);
+        msgpack_pack_uint64(packer, (uint64_t)call->how);
+        pack_timeout_and_flags(packer, call);
+        break;
+    case WIRE_RANGE: pack_range(packer, call); break;
+    case WIRE_STATUS:
+    case WIRE_DIGEST: pack_timeout(packer, call); break;
+    case WIRE_PROPOSE: pack_propose(packer, call); break;
+    }
+}
+
+void wire_encode_call(struct buffer *out, const struct wire_call *call) {
+    const struct method_row *row = &methods[call->method];
+    msgpack_packer packer = wire_packer(out);
+    msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
+    msgpack_pack_uint64(&packer, WIRE_TYPE_CALL);
+    msgpack_pack_uint64(&packer, call->number);
+    wire_pack_text(&packer, row->name);
+    msgpack_pack_array(&packer, row->arguments + (row->takes_flags ? 1 : 0));
+    pack_arguments(&packer, call);
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+/* Takes the arguments one by one; the first that does not fit is what `failed` names. */
+struct arguments {
+    const msgpack_object *at;
+    uint32_t left;
+    const char *failed;
+    int rc; /* LKV_EINVAL, or LKV_EUNSUPPORTED for what a later version may mean */
+};
+
+static void fail(struct arguments *arguments, int rc, const char *name) {
+    if (arguments->failed == NULL) {
+        arguments->failed = name;
+        arguments->rc = rc;
+    }
+}
+
+/* The count was checked: there is one more. */
+static const msgpack_object *next(struct arguments *arguments) {
+    arguments->left--;
+    return arguments->at++;
+}
+
+static struct slice take_bytes(struct arguments *arguments, const char *name) {
+    struct slice bytes = {0};
+    if (!wire_as_bytes(next(arguments), &bytes)) {
+        fail(arguments, LKV_EINVAL, name);
+    }
+    return bytes;
+}
+
+static uint64_t take_number(struct arguments *arguments, const char *name) {
+    uint64_t number = 0;
+    if (!wire_as_number(next(arguments), &number)) {
+        fail(arguments, LKV_EINVAL, name);
+    }
+    return number;
+}
+
+static unsigned take_bits(struct arguments *arguments, unsigned known, const char *name) {
+    uint64_t bits = take_number(arguments, name);
+    if ((bits & ~(uint64_t)known) != 0) {
+        fail(arguments, LKV_EUNSUPPORTED, name);
+        return 0;
+    }
+    return (unsigned)bits;
+}
+
+static enum lkv_read take_how(struct arguments *arguments) {
+    uint64_t how = take_number(arguments, "how");
+    if (how != LKV_LINEARIZABLE && how != LKV_LOCAL) {
+        fail(arguments, LKV_EUNSUPPORTED, "how");
+        return LKV_LINEARIZABLE;
+    }
+    return (enum lkv_read)how;
+}
+
+static void take_timeout(struct arguments *arguments, struct wire_call *out) {
+    const msgpack_object *object = next(arguments);
+    out->has_timeout = object->type != MSGPACK_OBJECT_NIL;
+    if (out->has_timeout && !wire_as_number(object, &out->timeout_ms)) {
+        fail(arguments, LKV_EINVAL, "timeout_ms");
+    }
+}
+
+static void take_timeout_and_flags(struct arguments *arguments, struct wire_call *out) {
+    take_timeout(arguments, out);
+    if (arguments->left > 0) {
+        out->flags = take_bits(arguments, FLAGS_KNOWN, "flags");
+    }
+}
+
+static void take_end(struct arguments *arguments, struct wire_call *out) {
+    const msgpack_object *object = next(arguments);
+    out->has_end = object->type != MSGPACK_OBJECT_NIL;
+    if (out->has_end && !wire_as_bytes(object, &out->end)) {
+        fail(arguments, LKV_EINVAL, "end");
+    }
+}
+
+static void take_range(struct arguments *arguments, struct wire_call *out) {
+    out->key = take_bytes(arguments, "from");
+    out->end = take_bytes(arguments, "to");
+    out->limit = take_number(arguments, "limit");
+    out->range_flags = (int)take_bits(arguments, RANGE_FLAGS_KNOWN, "range_flags");
+    out->how = take_how(arguments);
+    take_timeout_and_flags(arguments, out);
+}
+
+static void take_propose(struct arguments *arguments, struct wire_call *out) {
+    take_timeout(arguments, out);
+    out->flags = take_bits(arguments, FLAGS_KNOWN, "flags");
+    out->command = take_bytes(arguments, "command");
+}
+
+static void take_arguments(struct arguments *arguments, struct wire_call *out) {
+    switch (out->method) {
+    case WIRE_PING: break;
+    case WIRE_PUT:
+        out->key = take_bytes(arguments, "key");
+        out->value = take_bytes(arguments, "value");
+        take_timeout_and_flags(arguments, out);
+        break;
+    case WIRE_DELETE:
+        out->key = take_bytes(arguments, "key");
+        take_end(arguments, out);
+        take_timeout_and_flags(arguments, out);
+        break;
+    case WIRE_GET:
+        out->key = take_bytes(arguments, "key");
+        out->how = take_how(arguments);
+        take_timeout_and_flags(arguments, out);
+        break;
+    case WIRE_RANGE: take_range(arguments, out); break;
+    case WIRE_STATUS:
+    case WIRE_DIGEST: take_timeout(arguments, out); break;
+    case WIRE_PROPOSE: take_propose(arguments, out); break;
+    }
+}
+
+static const struct method_row *find_method(struct slice name) {
+    for (size_t i = 0; i < METHOD_COUNT; i++) {
+        if (slice_equal(name, slice_text(methods[i].name))) {
+            return &methods[i];
+        }
+    }
+    return NULL;
+}
+
+/* More arguments than are known may change what the call means: it is refused, not guessed at. */
+static int check_count(const struct method_row *row, uint32_t count, struct reason *why) {
+    uint32_t max = row->arguments + (row->takes_flags ? 1 : 0);
+    if (count >= row->arguments && count <= max) {
+        return 0;
+    }
+    return reason_set(why, count > max ? LKV_EUNSUPPORTED : LKV_EINVAL,
+                      "%s: %u arguments, expected %u to %u", row->name, count, row->arguments, max);
+}
+
+static int read_method(const msgpack_object *name, const msgpack_object *params,
+                       struct wire_call *out, struct reason *why) {
+    struct slice text;
+    if (!wire_as_bytes(name, &text)) {
+        return reason_set(why, LKV_EINVAL, "the method is no string");
+    }
+    const struct method_row *row = find_method(text);
+    if (row == NULL) {
+        return reason_set(why, LKV_EUNSUPPORTED, "there is no method \"%.*s\"",
+                          (int)(text.size < 32 ? text.size : 32), (const char *)text.data);
+    }
+    struct arguments arguments = {0};
+    if (!wire_as_array(params, &arguments.at, &arguments.left)) {
+        return reason_set(why, LKV_EINVAL, "%s: the arguments are no array", row->name);
+    }
+    int rc = check_count(row, arguments.left, why);
+    if (rc != 0) {
+        return rc;
+    }
+    out->method = row->method;
+    take_arguments(&arguments, out);
+    if (arguments.failed != NULL) {
+        return reason_set(why, arguments.rc, "%s: %s has a type or value that is not accepted",
+                          row->name, arguments.failed);
+    }
+    return 0;
+}
+
+int wire_decode_call(struct wire_decoder *decoder, struct slice frame, struct wire_call *out,
+                     bool *numbered, struct reason *why) {
+    *out = (struct wire_call){0};
+    *numbered = false;
+    int rc = wire_unpack(decoder, frame, WIRE_TYPE_CALL, why);
+    if (rc != 0) {
+        return rc;
+    }
+    const msgpack_object *parts = decoder->root.via.array.ptr;
+    if (!wire_as_number(&parts[1], &out->number)) {
+        return reason_set(why, LKV_EPROTOCOL, "the number of a request is no unsigned integer");
+    }
+    *numbered = true;
+    return read_method(&parts[2], &parts[3], out, why);
+}

@@ -1,0 +1,328 @@
+/* What a node answers: [1, number, error, result]. */
+#include "lib/client_wire_pack.h"
+
+#include "base/mem.h"
+
+enum {
+    ERROR_PARTS = 4,  /* code, name, text, outcome */
+    ITEM_PARTS = 6,   /* key, value, create_rev, mod_rev, version, lease */
+    MEMBER_PARTS = 7, /* id, address, role, state, match, lag_entries, lag_ms */
+    TEXT_SIZE_MAX = 4096
+};
+
+static const char items_name[] = "items";
+static const char members_name[] = "members";
+
+/* In the order of enum lkv_outcome. */
+static const char *const outcomes[] = {"done", "not_done", "negative", "unknown"};
+
+/* ------------------------------------------------------------------ encoding */
+
+static void pack_error(msgpack_packer *packer, int rc, const char *text) {
+    msgpack_pack_array(packer, ERROR_PARTS);
+    msgpack_pack_int64(packer, rc);
+    wire_pack_text(packer, error_name(rc));
+    wire_pack_text(packer, text);
+    wire_pack_text(packer, outcomes[error_outcome(rc)]);
+}
+
+static void pack_items(msgpack_packer *packer, const struct kv_range *range) {
+    wire_pack_text(packer, items_name);
+    msgpack_pack_array(packer, range->count);
+    for (size_t i = 0; i < range->count; i++) {
+        const struct kv_item *item = &range->items[i];
+        msgpack_pack_array(packer, ITEM_PARTS);
+        wire_pack_bytes(packer, item->key);
+        wire_pack_bytes(packer, item->value);
+        msgpack_pack_uint64(packer, item->create_rev);
+        msgpack_pack_uint64(packer, item->mod_rev);
+        msgpack_pack_uint64(packer, item->version);
+        msgpack_pack_int64(packer, item->lease);
+    }
+}
+
+static void pack_members(msgpack_packer *packer, const struct lkv_msg *reply) {
+    wire_pack_text(packer, members_name);
+    msgpack_pack_array(packer, reply->member_count);
+    for (size_t i = 0; i < reply->member_count; i++) {
+        const struct msg_member *member = &reply->members[i];
+        msgpack_pack_array(packer, MEMBER_PARTS);
+        wire_pack_text(packer, member->id);
+        wire_pack_text(packer, member->address);
+        wire_pack_text(packer, member->role);
+        wire_pack_text(packer, member->state);
+        msgpack_pack_uint64(packer, member->match);
+        msgpack_pack_uint64(packer, member->lag_entries);
+        msgpack_pack_uint64(packer, member->lag_ms);
+    }
+}
+
+static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
+    bool items = reply->range.count > 0;
+    bool members = reply->member_count > 0;
+    msgpack_pack_map(packer, reply->number_count + reply->string_count + (items ? 1 : 0) +
+                                 (members ? 1 : 0));
+    for (size_t i = 0; i < reply->number_count; i++) {
+        wire_pack_text(packer, reply->numbers[i].name);
+        msgpack_pack_uint64(packer, reply->numbers[i].value);
+    }
+    for (size_t i = 0; i < reply->string_count; i++) {
+        wire_pack_text(packer, reply->strings[i].name);
+        wire_pack_text(packer, reply->strings[i].value);
+    }
+    if (items) {
+        pack_items(packer, &reply->range);
+    }
+    if (members) {
+        pack_members(packer, reply);
+    }
+}
+
+void wire_encode_reply(struct buffer *out, uint64_t number, const struct lkv_msg *reply) {
+    msgpack_packer packer = wire_packer(out);
+    msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
+    msgpack_pack_uint64(&packer, WIRE_TYPE_REPLY);
+    msgpack_pack_uint64(&packer, number);
+    if (reply->rc == 0) {
+        msgpack_pack_nil(&packer);
+    } else {
+        pack_error(&packer, reply->rc, lkv_msg_text(reply));
+    }
+    pack_result(&packer, reply);
+}
+
+void wire_encode_refusal(struct buffer *out, int rc, const char *text) {
+    msgpack_packer packer = wire_packer(out);
+    msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
+    msgpack_pack_uint64(&packer, WIRE_TYPE_REPLY);
+    msgpack_pack_nil(&packer);
+    pack_error(&packer, rc, text);
+    msgpack_pack_nil(&packer);
+}
+
+/* ------------------------------------------------------------------ decoding: the error */
+
+/* A code of a later version says little here, but its outcome does. */
+static int known_code(int64_t code, struct slice outcome) {
+    if (code < 0 && code >= INT32_MIN && strcmp(error_name((int)code), "LKV_E?") != 0) {
+        return (int)code;
+    }
+    if (slice_equal(outcome, slice_text(outcomes[LKV_NOT_DONE]))) {
+        return LKV_EUNSUPPORTED;
+    }
+    if (slice_equal(outcome, slice_text(outcomes[LKV_NEGATIVE]))) {
+        return LKV_ECOMPARE;
+    }
+    return LKV_EUNKNOWN;
+}
+
+struct error_parts {
+    int rc;
+    struct slice text;
+};
+
+static bool read_error(const msgpack_object *object, struct error_parts *out) {
+    const msgpack_object *parts;
+    uint32_t count;
+    struct slice name, outcome;
+    bool good = wire_as_array(object, &parts, &count) && count == ERROR_PARTS &&
+                parts[0].type == MSGPACK_OBJECT_NEGATIVE_INTEGER &&
+                wire_as_bytes(&parts[1], &name) && wire_as_bytes(&parts[2], &out->text) &&
+                out->text.size <= TEXT_SIZE_MAX && wire_as_bytes(&parts[3], &outcome);
+    if (good) {
+        out->rc = known_code(parts[0].via.i64, outcome);
+    }
+    return good;
+}
+
+int wire_open_reply(struct wire_decoder *decoder, struct slice frame, uint64_t *number,
+                    struct reason *why) {
+    int rc = wire_unpack(decoder, frame, WIRE_TYPE_REPLY, why);
+    if (rc != 0) {
+        return rc;
+    }
+    const msgpack_object *parts = decoder->root.via.array.ptr;
+    if (wire_as_number(&parts[1], number)) {
+        return 0;
+    }
+    struct error_parts error;
+    if (parts[1].type != MSGPACK_OBJECT_NIL || !read_error(&parts[2], &error)) {
+        return reason_set(why, LKV_EPROTOCOL, "a reply has neither a number nor an error");
+    }
+    return reason_set(why, error.rc, "%.*s", (int)error.text.size, (const char *)error.text.data);
+}
+
+/* ------------------------------------------------------------------ decoding: the result */
+
+/* Texts end at a zero byte, as C's do. */
+static char *copy_text(struct slice text) {
+    char *copy = mem_alloc(text.size + 1);
+    if (copy != NULL) {
+        if (text.size > 0) {
+            memcpy(copy, text.data, text.size);
+        }
+        copy[text.size] = '\0';
+    }
+    return copy;
+}
+
+static int read_text(const char *name, struct slice text, struct lkv_msg *reply) {
+    if (text.size > TEXT_SIZE_MAX) {
+        return LKV_EPROTOCOL;
+    }
+    char *copy = copy_text(text);
+    if (copy != NULL) {
+        msg_set_str(reply, name, copy);
+        mem_free(copy);
+    }
+    return 0;
+}
+
+static bool read_item(const msgpack_object *object, struct kv_item *out) {
+    const msgpack_object *parts;
+    uint32_t count;
+    uint64_t lease;
+    bool good = wire_as_array(object, &parts, &count) && count >= ITEM_PARTS &&
+                wire_as_bytes(&parts[0], &out->key) && wire_as_bytes(&parts[1], &out->value) &&
+                wire_as_number(&parts[2], &out->create_rev) &&
+                wire_as_number(&parts[3], &out->mod_rev) &&
+                wire_as_number(&parts[4], &out->version) && wire_as_number(&parts[5], &lease) &&
+                lease <= INT64_MAX;
+    if (good) {
+        out->lease = (int64_t)lease;
+    }
+    return good;
+}
+
+/* The items' bytes move with a copy of the frame. */
+static void rebase(struct slice *bytes, const uint8_t *from, const uint8_t *to) {
+    bytes->data = bytes->size > 0 ? to + (bytes->data - from) : to;
+}
+
+static int read_items(const msgpack_object *object, struct slice frame, struct lkv_msg *reply) {
+    const msgpack_object *at;
+    uint32_t count;
+    if (!wire_as_array(object, &at, &count) || reply->backing != NULL) {
+        return LKV_EPROTOCOL;
+    }
+    reply->backing = blob_copy(frame);
+    if (reply->backing == NULL) {
+        return LKV_ENOMEM;
+    }
+    reply->range.items = mem_calloc(count, sizeof(reply->range.items[0]));
+    if (reply->range.items == NULL) {
+        return LKV_ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct kv_item *item = &reply->range.items[i];
+        if (!read_item(&at[i], item)) {
+            return LKV_EPROTOCOL;
+        }
+        rebase(&item->key, frame.data, reply->backing->data);
+        rebase(&item->value, frame.data, reply->backing->data);
+    }
+    reply->range.count = count;
+    return 0;
+}
+
+static int read_member(const msgpack_object *object, struct lkv_msg *reply) {
+    const msgpack_object *parts;
+    uint32_t count;
+    struct slice texts[4];
+    struct lkv_member member = {0};
+    bool good = wire_as_array(object, &parts, &count) && count >= MEMBER_PARTS;
+    for (size_t i = 0; good && i < 4; i++) {
+        good = wire_as_bytes(&parts[i], &texts[i]) && texts[i].size <= TEXT_SIZE_MAX;
+    }
+    good = good && wire_as_number(&parts[4], &member.match) &&
+           wire_as_number(&parts[5], &member.lag_entries) &&
+           wire_as_number(&parts[6], &member.lag_ms);
+    if (!good) {
+        return LKV_EPROTOCOL;
+    }
+    char *copies[4];
+    for (size_t i = 0; i < 4; i++) {
+        copies[i] = copy_text(texts[i]);
+    }
+    if (copies[0] != NULL && copies[1] != NULL && copies[2] != NULL && copies[3] != NULL) {
+        member.id = copies[0];
+        member.address = copies[1];
+        member.role = copies[2];
+        member.state = copies[3];
+        msg_add_member(reply, &member);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        mem_free(copies[i]);
+    }
+    return 0;
+}
+
+static int read_members(const msgpack_object *object, struct lkv_msg *reply) {
+    const msgpack_object *at;
+    uint32_t count;
+    if (!wire_as_array(object, &at, &count)) {
+        return LKV_EPROTOCOL;
+    }
+    int rc = 0;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        rc = read_member(&at[i], reply);
+    }
+    return rc;
+}
+
+/* A name, or a value's type, that this version does not know is passed over. */
+static int read_pair(const msgpack_object_kv *pair, struct slice frame, struct lkv_msg *reply) {
+    struct slice name, text;
+    if (!wire_as_bytes(&pair->key, &name)) {
+        return LKV_EPROTOCOL;
+    }
+    if (slice_equal(name, slice_text(items_name))) {
+        return read_items(&pair->val, frame, reply);
+    }
+    if (slice_equal(name, slice_text(members_name))) {
+        return read_members(&pair->val, reply);
+    }
+    const char *known = msg_known_name(name);
+    uint64_t number;
+    if (known != NULL && wire_as_number(&pair->val, &number)) {
+        msg_set_u64(reply, known, number);
+        return 0;
+    }
+    if (known != NULL && wire_as_bytes(&pair->val, &text)) {
+        return read_text(known, text, reply);
+    }
+    return 0;
+}
+
+static int read_result(const msgpack_object *object, struct slice frame, struct lkv_msg *reply) {
+    if (object->type == MSGPACK_OBJECT_NIL) {
+        return 0;
+    }
+    if (object->type != MSGPACK_OBJECT_MAP) {
+        return LKV_EPROTOCOL;
+    }
+    int rc = 0;
+    for (uint32_t i = 0; i < object->via.map.size && rc == 0; i++) {
+        rc = read_pair(&object->via.map.ptr[i], frame, reply);
+    }
+    return rc;
+}
+
+int wire_read_reply(struct wire_decoder *decoder, struct slice frame, struct lkv_msg *reply,
+                    struct reason *why) {
+    const msgpack_object *parts = decoder->root.via.array.ptr;
+    struct error_parts error = {0};
+    if (parts[2].type != MSGPACK_OBJECT_NIL && !read_error(&parts[2], &error)) {
+        return reason_set(why, LKV_EPROTOCOL, "the error of a reply is malformed");
+    }
+    int rc = read_result(&parts[3], frame, reply);
+    if (rc != 0) {
+        return reason_set(why, rc,
+                          rc == LKV_ENOMEM ? "out of memory for a reply"
+                                           : "the result of a reply is malformed");
+    }
+    if (error.rc != 0) {
+        msg_set_rc(reply, error.rc, "%.*s", (int)error.text.size, (const char *)error.text.data);
+    }
+    return 0;
+}

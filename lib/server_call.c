@@ -1,0 +1,142 @@
+#include "lib/server_call.h"
+
+#include "base/assert.h"
+#include "base/crc.h"
+#include "lib/write_command.h"
+
+/* What a reply may pin or allocate: a page of a range is about 1 MiB. */
+enum { GET_REPLY_BYTES = 4096, PAGE_REPLY_BYTES = 1024 * 1024, STATUS_REPLY_BYTES = 16 * 1024 };
+
+static int out_of_memory(struct reason *why) {
+    return reason_set(why, LKV_ENOMEM, "out of memory for a request");
+}
+
+/* ------------------------------------------------------------------ writes */
+
+static int encode(const struct kv_command *command, struct request *request, struct reason *why) {
+    request->command = kv_command_encode(command);
+    return request->command != NULL ? 0 : out_of_memory(why);
+}
+
+static int fill_put(const struct wire_call *call, const struct limits *limits,
+                    struct request *request, struct reason *why) {
+    struct kv_command command;
+    int rc = write_command_put(limits, call->key, call->value, &command, why);
+    return rc == 0 ? encode(&command, request, why) : rc;
+}
+
+static int fill_delete(const struct wire_call *call, const struct limits *limits,
+                       struct request *request, struct reason *why) {
+    struct kv_command command;
+    int rc = call->has_end ? write_command_delete_range(limits, call->key, call->end, &command, why)
+                           : write_command_delete(limits, call->key, &command, why);
+    return rc == 0 ? encode(&command, request, why) : rc;
+}
+
+/* A command that cannot be understood stops every node that applies it: none gets past here. */
+static int fill_propose(const struct wire_call *call, const struct limits *limits,
+                        struct request *request, struct reason *why) {
+    struct kv_command command;
+    int rc = kv_command_decode(call->command, &command, why);
+    rc = rc == 0 ? write_command_check(limits, &command, why) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    request->command = blob_copy(call->command);
+    if (request->command == NULL) {
+        return out_of_memory(why);
+    }
+    request->command->crc = crc32c(0, call->command);
+    request->command->crc_known = true;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ reads */
+
+static int fill_get(const struct wire_call *call, const struct limits *limits,
+                    struct request *request, struct reason *why) {
+    int rc = limits_check_key(limits, call->key, why);
+    if (rc != 0) {
+        return rc;
+    }
+    request->how = call->how;
+    rc = request_set_keys(request, call->key, (struct slice){0});
+    return rc == 0 ? 0 : out_of_memory(why);
+}
+
+static int fill_range(const struct wire_call *call, const struct limits *limits,
+                      struct request *request, struct reason *why) {
+    int rc = limits_check_end(limits, call->key, true, why);
+    rc = rc == 0 ? limits_check_end(limits, call->end, true, why) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    request->how = call->how;
+    request->range_flags = call->range_flags;
+    request->limit = call->limit < SIZE_MAX ? (size_t)call->limit : SIZE_MAX;
+    rc = request_set_keys(request, call->key, call->end);
+    return rc == 0 ? 0 : out_of_memory(why);
+}
+
+/* ------------------------------------------------------------------ both */
+
+static enum request_op op_of(enum wire_method method) {
+    switch (method) {
+    case WIRE_GET: return REQUEST_GET;
+    case WIRE_RANGE: return REQUEST_RANGE;
+    case WIRE_STATUS: return REQUEST_STATUS;
+    case WIRE_DIGEST: return REQUEST_DIGEST;
+    case WIRE_PING:
+    case WIRE_PUT:
+    case WIRE_DELETE:
+    case WIRE_PROPOSE: break;
+    }
+    return REQUEST_WRITE;
+}
+
+static int fill(const struct wire_call *call, const struct limits *limits, struct request *request,
+                struct reason *why) {
+    switch (call->method) {
+    case WIRE_PUT: return fill_put(call, limits, request, why);
+    case WIRE_DELETE: return fill_delete(call, limits, request, why);
+    case WIRE_PROPOSE: return fill_propose(call, limits, request, why);
+    case WIRE_GET: return fill_get(call, limits, request, why);
+    case WIRE_RANGE: return fill_range(call, limits, request, why);
+    case WIRE_STATUS:
+    case WIRE_DIGEST:
+    case WIRE_PING: break;
+    }
+    return 0;
+}
+
+static size_t reply_bytes(enum request_op op) {
+    switch (op) {
+    case REQUEST_WRITE: return 0;
+    case REQUEST_GET: return GET_REPLY_BYTES;
+    case REQUEST_RANGE: return PAGE_REPLY_BYTES;
+    case REQUEST_STATUS:
+    case REQUEST_DIGEST: return STATUS_REPLY_BYTES;
+    }
+    return 0;
+}
+
+int server_call_request(const struct wire_call *call, const struct limits *limits,
+                        struct request **out, struct reason *why) {
+    ASSERT(call->method != WIRE_PING);
+    *out = NULL;
+    struct request *request = request_new(op_of(call->method));
+    if (request == NULL) {
+        return out_of_memory(why);
+    }
+    request->forwarded = (call->flags & WIRE_HERE) != 0;
+    request->no_park = (call->flags & WIRE_NO_WAIT) != 0;
+    int rc = fill(call, limits, request, why);
+    if (rc != 0) {
+        request_free(request);
+        return rc;
+    }
+    request->cost = sizeof(*request) + sizeof(*request->reply) + reply_bytes(request->op) +
+                    blob_slice(request->bytes).size + blob_slice(request->command).size;
+    *out = request;
+    return 0;
+}
