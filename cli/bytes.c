@@ -219,6 +219,8 @@ static void add_json_byte(struct text *text, unsigned char byte) {
     switch (byte) {
     case '"': text_add_string(text, "\\\""); break;
     case '\\': text_add_string(text, "\\\\"); break;
+    case '\b': text_add_string(text, "\\b"); break;
+    case '\f': text_add_string(text, "\\f"); break;
     case '\n': text_add_string(text, "\\n"); break;
     case '\t': text_add_string(text, "\\t"); break;
     case '\r': text_add_string(text, "\\r"); break;
@@ -231,7 +233,7 @@ void text_add_json(struct text *text, struct lkv_bytes bytes) {
     size_t plain = 0; /* start of the run that needs no escape */
     text_add_byte(text, '"');
     for (size_t i = 0; i < bytes.size; i++) {
-        if (p[i] < 0x20 || p[i] == '"' || p[i] == '\\' || p[i] == 0x7f) {
+        if (p[i] < 0x20 || p[i] == '"' || p[i] == '\\') {
             text_add(text, p + plain, i - plain);
             add_json_byte(text, p[i]);
             plain = i + 1;

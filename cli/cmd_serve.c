@@ -37,7 +37,10 @@ static int take_options(struct cli *cli, struct lkv_options *options) {
             return exit;
         }
     }
-    return option_trace(cli, options, "warn");
+    /* A node that is alone and was told nothing serves where clients look first. */
+    bool placed = args_text(&cli->args, "listen") != NULL || args_text(&cli->args, "peers") != NULL;
+    int exit = placed ? 0 : option_set(cli, options, "listen", default_endpoint);
+    return exit == 0 ? option_trace(cli, options, "warn") : exit;
 }
 
 static int open_node(struct serve *serve) {
