@@ -110,6 +110,8 @@ void node_turn(struct node *node) {
         trim_window(node);
     }
     node_close_turn(node);
+    node->server_next_ns =
+        node->server != NULL ? server_expire(node->server, node_now(node)) : UINT64_MAX;
     node_set_timer(node);
 }
 
@@ -149,9 +151,6 @@ static void on_timer(void *arg) {
     }
     node_requests_expire(node, now_ns);
     node_write_timer(node, now_ns);
-    if (now_ns >= node->server_next_ns && node->server != NULL) {
-        node->server_next_ns = server_expire(node->server, now_ns);
-    }
 }
 
 static void take_role_requests(struct node *node) {
@@ -225,6 +224,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_init(lists[i]);
     }
+    inbox_init(&node->inbox);
     log_window_init(&node->window, 1);
     pending_init(&node->pending);
     buffer_init(&node->frame_body);

@@ -19,6 +19,7 @@
 #include "kv/kv.h"
 #include "lib/founding.h"
 #include "lib/handle.h"
+#include "lib/inbox.h"
 #include "lib/pending.h"
 #include "lib/remote.h"
 #include "lib/role.h"
@@ -81,12 +82,11 @@ struct node {
     uint64_t boot_nonce;
 
     /* Any thread. */
-    _Atomic(struct request *) inbox; /* newest first */
-    atomic_size_t inbox_bytes;       /* of the requests in it */
-    atomic_bool closed;              /* no new requests */
-    atomic_bool role_freed;          /* a role message was freed: role_pump */
-    struct kv *kv;                   /* readable at any time */
-    pthread_mutex_t mutex;           /* of the fields up to the next comment */
+    struct inbox inbox;
+    atomic_size_t inbox_bytes; /* of the requests in it */
+    atomic_bool role_freed;    /* a role message was freed: role_pump */
+    struct kv *kv;             /* readable at any time */
+    pthread_mutex_t mutex;     /* of the fields up to the next comment */
     pthread_cond_t finished_cond;
     bool close_requested, finished;
     int64_t close_handover_ms;

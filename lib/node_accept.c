@@ -38,8 +38,6 @@ static void on_data(void *arg, struct slice bytes) {
     node->turn_wanted = true;
     if (is_client(bytes.data[0])) {
         server_adopt(node->server, conn, bytes);
-        uint64_t soon = node_now(node) + FIRST_BYTE_MS * MS_NS;
-        node->server_next_ns = soon < node->server_next_ns ? soon : node->server_next_ns;
     } else {
         link_adopt(node, conn, bytes);
     }

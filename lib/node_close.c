@@ -24,7 +24,6 @@ static void begin_closing(struct node *node) {
 
 void node_close_begin(struct node *node, int64_t handover_ms) {
     node->close_begun = true;
-    atomic_store(&node->closed, true);
     if (node->running && node->stop_rc == 0 && node->role == RAFT_LEADER && handover_ms > 0 &&
         node->peer_count > 0) {
         node->handover_deadline_ns = node_now(node) + (uint64_t)handover_ms * MS_NS;
@@ -47,7 +46,6 @@ void node_close_turn(struct node *node) {
     if (!node->closing || node->jobs_outstanding > 0 || node->finished_loop) {
         return;
     }
-    node_requests_fail_all(node); /* what reached the inbox after it was closed */
     node->finished_loop = true;
     (void)pthread_mutex_lock(&node->mutex);
     node->finished = true;

@@ -13,39 +13,30 @@ enum { PARK_RETRY_MS = 50 };
 
 int node_submit(struct lkv *handle, struct request *request) {
     struct node *node = (struct node *)handle;
-    if (atomic_load(&node->closed)) {
-        return LKV_ECLOSED;
-    }
     size_t before = atomic_fetch_add(&node->inbox_bytes, request->cost);
     if (before > 0 && before + request->cost > node->options.inflight_bytes_max) {
         atomic_fetch_sub(&node->inbox_bytes, request->cost);
         return LKV_EBUSY;
     }
-    struct request *head = atomic_load_explicit(&node->inbox, memory_order_relaxed);
-    do {
-        request->inbox_next = head;
-    } while (!atomic_compare_exchange_weak(&node->inbox, &head, request));
-    if (head == NULL) {
-        loop_wake(node->world.loop); /* else a wake-up is already on its way */
+    switch (inbox_push(&node->inbox, request)) {
+    case INBOX_CLOSED: atomic_fetch_sub(&node->inbox_bytes, request->cost); return LKV_ECLOSED;
+    case INBOX_PUSHED_FIRST: loop_wake(node->world.loop); break;
+    case INBOX_PUSHED: break; /* a wake-up is already on its way */
     }
     return 0;
 }
 
-void node_drain_inbox(struct node *node) {
-    struct request *newest = atomic_exchange(&node->inbox, NULL);
-    struct request *oldest = NULL;
-    while (newest != NULL) { /* turn the stack into the order of arrival */
-        struct request *next = newest->inbox_next;
-        newest->inbox_next = oldest;
-        oldest = newest;
-        newest = next;
-    }
+static void route_all(struct node *node, struct request *oldest) {
     while (oldest != NULL) {
         struct request *next = oldest->inbox_next;
         atomic_fetch_sub(&node->inbox_bytes, oldest->cost);
         node_route(node, oldest);
         oldest = next;
     }
+}
+
+void node_drain_inbox(struct node *node) {
+    route_all(node, inbox_take(&node->inbox));
 }
 
 int node_submit_loop(void *arg, struct request *request) {
@@ -355,7 +346,7 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
 
 /* Closing: what was not appended is definitely not done, the rest is unknown (X-A12). */
 void node_requests_fail_all(struct node *node) {
-    node_drain_inbox(node);
+    route_all(node, inbox_close(&node->inbox));
     refuse_batch(node, LKV_ECLOSED);
     struct list_link *link;
     while ((link = list_pop_front(&node->parked)) != NULL) {

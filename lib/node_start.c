@@ -267,7 +267,7 @@ static int open_core(struct node *node, const struct identity *identity,
                                .run_count = state->run_count,
                                .image_index = node->image_index,
                                .image_term = node->image_term,
-                               .campaign_gate = true};
+                               .campaign_gate = false};
     node_config(identity, &start.config);
     int rc = raft_open(&node->raft, &start, why);
     mem_free(runs);

@@ -31,7 +31,6 @@ static int open_world(struct node_world *world, struct reason *why) {
 
 static int close_node(struct lkv *handle, int64_t handover_ms) {
     struct node *node = (struct node *)handle;
-    atomic_store(&node->closed, true);
     (void)pthread_mutex_lock(&node->mutex);
     node->close_requested = true;
     node->close_handover_ms = handover_ms;
