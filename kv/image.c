@@ -1,0 +1,189 @@
+#include "kv/image.h"
+
+#include "base/assert.h"
+#include "base/crc.h"
+
+static const uint8_t magic[8] = {'L', 'K', 'V', 'I', 'M', 'A', 'G', 'E'};
+
+/* ---------------------------------------------------------------------------- header */
+
+void image_put_header(uint8_t into[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE],
+                      struct image_header *header) {
+    struct writer writer = writer_of(into, IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE);
+    write_bytes(&writer, slice_of(magic, sizeof(magic)));
+    write_u32(&writer, IMAGE_VERSION);
+    write_u32(&writer, crc32c(0, slice_of(into, IMAGE_PREFIX_SIZE - sizeof(uint32_t))));
+    write_u32(&writer, header->feature_level);
+    write_u64(&writer, header->cluster_id);
+    write_u64(&writer, header->stamp.index);
+    write_u64(&writer, header->stamp.term);
+    write_u64(&writer, header->stamp.revision);
+    write_u64(&writer, header->oldest_revision);
+    write_u64(&writer, header->keys);
+    write_u64(&writer, header->bytes);
+    write_u64(&writer, 0); /* reserved */
+    header->crc =
+        crc32c(0, slice_of(into, IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE - sizeof(uint32_t)));
+    write_u32(&writer, header->crc);
+    ASSERT(!writer.failed && writer.left == 0);
+}
+
+/* The prefix is the part that never changes: a newer version is told from damage by it. */
+static int get_prefix(struct slice bytes, struct reason *why) {
+    struct reader reader = reader_of(bytes);
+    struct slice start = read_bytes(&reader, sizeof(magic));
+    uint32_t version = read_u32(&reader);
+    uint32_t crc = read_u32(&reader);
+    if (reader.failed || !slice_equal(start, slice_of(magic, sizeof(magic)))) {
+        return reason_set(why, LKV_EDAMAGED, "not an image");
+    }
+    if (crc != crc32c(0, slice_of(bytes.data, IMAGE_PREFIX_SIZE - sizeof(uint32_t)))) {
+        return reason_set(why, LKV_EDAMAGED, "checksum of the prefix is wrong");
+    }
+    if (version != IMAGE_VERSION) {
+        return reason_set(why, LKV_EVERSION, "image version %u, this program reads %d", version,
+                          IMAGE_VERSION);
+    }
+    return 0;
+}
+
+static int check_header(const struct image_header *header, struct reason *why) {
+    if (header->feature_level != IMAGE_FEATURE_LEVEL) {
+        return reason_set(why, LKV_EVERSION, "image of feature level %u, this program knows %d",
+                          header->feature_level, IMAGE_FEATURE_LEVEL);
+    }
+    if (header->stamp.revision == 0 || header->oldest_revision != header->stamp.revision) {
+        return reason_set(why, LKV_EDAMAGED, "impossible revision in the header");
+    }
+    return 0;
+}
+
+int image_get_header(struct slice bytes, struct image_header *header, struct reason *why) {
+    int rc = get_prefix(bytes, why);
+    if (rc != 0) {
+        return rc;
+    }
+    struct reader reader = reader_of(bytes);
+    (void)read_bytes(&reader, IMAGE_PREFIX_SIZE);
+    header->feature_level = read_u32(&reader);
+    header->cluster_id = read_u64(&reader);
+    header->stamp.index = read_u64(&reader);
+    header->stamp.term = read_u64(&reader);
+    header->stamp.revision = read_u64(&reader);
+    header->oldest_revision = read_u64(&reader);
+    header->keys = read_u64(&reader);
+    header->bytes = read_u64(&reader);
+    (void)read_u64(&reader);
+    header->crc = read_u32(&reader);
+    if (reader.failed) {
+        return reason_set(why, LKV_EDAMAGED, "cut off in the header");
+    }
+    size_t covered = IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE - sizeof(uint32_t);
+    if (header->crc != crc32c(0, slice_of(bytes.data, covered))) {
+        return reason_set(why, LKV_EDAMAGED, "checksum of the header is wrong");
+    }
+    return check_header(header, why);
+}
+
+/* ---------------------------------------------------------------------------- chunks */
+
+static void put_chunk_fields(struct writer *writer, const struct image_chunk *chunk) {
+    write_u32(writer, chunk->section);
+    write_u32(writer, chunk->number);
+    write_u32(writer, chunk->size);
+}
+
+uint32_t image_chunk_crc(const struct image_chunk *chunk, const struct image_header *header,
+                         struct slice payload) {
+    uint8_t fields[IMAGE_CHUNK_HEADER_SIZE - sizeof(uint32_t)];
+    struct writer writer = writer_of(fields, sizeof(fields));
+    put_chunk_fields(&writer, chunk);
+    return crc32c(crc32c(header->crc, slice_of(fields, sizeof(fields))), payload);
+}
+
+void image_put_chunk(uint8_t into[IMAGE_CHUNK_HEADER_SIZE], struct image_chunk *chunk,
+                     const struct image_header *header, struct slice payload) {
+    chunk->size = (uint32_t)payload.size;
+    chunk->crc = image_chunk_crc(chunk, header, payload);
+    struct writer writer = writer_of(into, IMAGE_CHUNK_HEADER_SIZE);
+    put_chunk_fields(&writer, chunk);
+    write_u32(&writer, chunk->crc);
+    ASSERT(!writer.failed && writer.left == 0);
+}
+
+void image_get_chunk(const uint8_t from[IMAGE_CHUNK_HEADER_SIZE], struct image_chunk *chunk) {
+    struct reader reader = reader_of(slice_of(from, IMAGE_CHUNK_HEADER_SIZE));
+    chunk->section = read_u32(&reader);
+    chunk->number = read_u32(&reader);
+    chunk->size = read_u32(&reader);
+    chunk->crc = read_u32(&reader);
+}
+
+void image_put_end(uint8_t into[IMAGE_END_SIZE], const struct image_end *end) {
+    struct writer writer = writer_of(into, IMAGE_END_SIZE);
+    write_u64(&writer, end->chunks);
+    write_u64(&writer, end->keys);
+    write_u64(&writer, end->versions);
+    write_u64(&writer, end->bytes);
+    write_u64(&writer, end->digest);
+    write_u64(&writer, end->file_size);
+    ASSERT(!writer.failed && writer.left == 0);
+}
+
+void image_get_end(const uint8_t from[IMAGE_END_SIZE], struct image_end *end) {
+    struct reader reader = reader_of(slice_of(from, IMAGE_END_SIZE));
+    end->chunks = read_u64(&reader);
+    end->keys = read_u64(&reader);
+    end->versions = read_u64(&reader);
+    end->bytes = read_u64(&reader);
+    end->digest = read_u64(&reader);
+    end->file_size = read_u64(&reader);
+}
+
+/* ---------------------------------------------------------------------------- records */
+
+enum {
+    RECORD_SIZE = 2 + 4,                     /* key size, number of versions; then the key */
+    VERSION_SIZE = 8 + 4 + 1 + 8 + 8 + 8 + 4 /* main, sub, kind, create, version, lease, size */
+};
+
+void image_put_record(struct buffer *into, const struct image_record *record) {
+    const struct digest_item *item = &record->item;
+    size_t size = RECORD_SIZE + item->key.size + VERSION_SIZE + item->value.size;
+    uint8_t *at = buffer_reserve(into, size);
+    if (at == NULL) {
+        return; /* the buffer remembers */
+    }
+    struct writer writer = writer_of(at, size);
+    write_u16(&writer, (uint16_t)item->key.size);
+    write_u32(&writer, 1);
+    write_bytes(&writer, item->key);
+    write_u64(&writer, item->mod_rev);
+    write_u32(&writer, record->sub);
+    write_u8(&writer, IMAGE_VALUE);
+    write_u64(&writer, item->create_rev);
+    write_u64(&writer, item->version);
+    write_u64(&writer, (uint64_t)item->lease);
+    write_u32(&writer, (uint32_t)item->value.size);
+    write_bytes(&writer, item->value);
+    ASSERT(!writer.failed && writer.left == 0);
+    buffer_commit(into, size);
+}
+
+bool image_get_record(struct reader *reader, struct image_record *record) {
+    struct digest_item *item = &record->item;
+    size_t key_size = read_u16(reader);
+    uint32_t versions = read_u32(reader);
+    item->key = read_bytes(reader, key_size);
+    item->mod_rev = read_u64(reader);
+    record->sub = read_u32(reader);
+    uint8_t kind = read_u8(reader);
+    item->create_rev = read_u64(reader);
+    item->version = read_u64(reader);
+    item->lease = (int64_t)read_u64(reader);
+    item->value = read_bytes(reader, read_u32(reader));
+    return !reader->failed && versions == 1 && kind == IMAGE_VALUE && key_size > 0 &&
+           key_size <= KV_KEY_SIZE_MAX && item->value.size <= KV_COMMAND_SIZE_MAX &&
+           item->create_rev > 1 && item->create_rev <= item->mod_rev && item->version > 0 &&
+           item->lease >= 0;
+}

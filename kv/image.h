@@ -1,0 +1,79 @@
+/* The image file, version 1: layout, and its pieces as bytes. docs/formats/image.md is its table.
+ *
+ *      prefix | header | chunk ... chunk | end chunk, and nothing behind it
+ *
+ * Every byte is under a CRC32C. A chunk's starts from the header's, so a chunk of another image does
+ * not fit; its number fixes its place. Nothing depends on the hash table, on pointers or on this
+ * machine: equal states give equal files. */
+#ifndef KV_IMAGE_H
+#define KV_IMAGE_H
+
+#include "base/buffer.h"
+#include "base/cursor.h"
+#include "kv/command.h"
+#include "kv/digest.h"
+#include "kv/kv.h"
+
+enum {
+    IMAGE_VERSION = 1,
+    IMAGE_FEATURE_LEVEL = 1,
+    IMAGE_PREFIX_SIZE = 16,
+    IMAGE_HEADER_SIZE = 72, /* behind the prefix */
+    IMAGE_CHUNK_HEADER_SIZE = 16,
+    IMAGE_END_SIZE = 48,
+    IMAGE_CHUNK_FULL = 256 * 1024,                                /* no record is added behind it */
+    IMAGE_CHUNK_MAX = IMAGE_CHUNK_FULL + KV_COMMAND_SIZE_MAX * 2, /* refused beyond */
+    IMAGE_TAIL_MAX = 16 * 1024 * 1024
+};
+
+/* Sections come in ascending order. Numbers never change meaning; reserved: sessions 3, leases 4,
+ * auth 5, alarms 6. */
+enum image_section { IMAGE_NODE = 1, IMAGE_KEYS = 2, IMAGE_END = 0x7fffffff };
+
+struct image_header {
+    uint32_t feature_level;
+    uint64_t cluster_id;
+    struct kv_stamp stamp;
+    uint64_t oldest_revision; /* history is kept from here; feature level 1: equal to revision */
+    uint64_t keys, bytes;     /* logical */
+    uint32_t crc;             /* of prefix and header; the start of every chunk's */
+};
+
+struct image_chunk {
+    uint32_t section, number, size, crc;
+};
+
+struct image_end {
+    uint64_t chunks; /* before this one */
+    uint64_t keys, versions, bytes, digest;
+    uint64_t file_size;
+};
+
+/* Kinds of versions in a record. */
+enum image_kind { IMAGE_VALUE = 1, IMAGE_TOMBSTONE = 2 };
+
+struct image_record {
+    struct digest_item item;
+    uint32_t sub;
+};
+
+void image_put_header(uint8_t into[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE],
+                      struct image_header *header); /* sets header->crc */
+/* LKV_EDAMAGED, LKV_EVERSION; `why` gets the text without the file's name. `bytes` may be short. */
+MUST_USE int image_get_header(struct slice bytes, struct image_header *header, struct reason *why);
+
+void image_put_chunk(uint8_t into[IMAGE_CHUNK_HEADER_SIZE], struct image_chunk *chunk,
+                     const struct image_header *header, struct slice payload);
+void image_get_chunk(const uint8_t from[IMAGE_CHUNK_HEADER_SIZE], struct image_chunk *chunk);
+uint32_t image_chunk_crc(const struct image_chunk *chunk, const struct image_header *header,
+                         struct slice payload);
+
+void image_put_end(uint8_t into[IMAGE_END_SIZE], const struct image_end *end);
+void image_get_end(const uint8_t from[IMAGE_END_SIZE], struct image_end *end);
+
+/* One key with its only version. */
+void image_put_record(struct buffer *into, const struct image_record *record);
+/* False: malformed. The slices borrow from the source. */
+bool image_get_record(struct reader *reader, struct image_record *record);
+
+#endif

@@ -1,0 +1,283 @@
+/* Reading an image: nothing in it is believed before its checksum, and nothing is allocated that the
+ * file's size does not cover. */
+#include "base/mem.h"
+#include "kv/image.h"
+#include "kv/store.h"
+
+struct loader {
+    const char *path;
+    struct disk_file *file;
+    uint64_t size;   /* of the file */
+    uint64_t offset; /* of the piece being looked at, for messages */
+    uint64_t next;   /* of the next byte to be read */
+    struct image_header header;
+    struct image_end end;   /* as counted from the records */
+    uint32_t section;       /* of the last chunk */
+    struct buffer chunk;    /* payload of the last chunk */
+    struct buffer tail;     /* the node's section, so far */
+    struct buffer last_key; /* records ascend */
+    struct store *store;    /* gets the keys; NULL: only check */
+    struct reason *why;
+};
+
+static int damaged(const struct loader *loader, const char *what) {
+    return reason_set(loader->why, LKV_EDAMAGED, "%s:%llu: %s", loader->path,
+                      (unsigned long long)loader->offset, what);
+}
+
+static int failed(const struct loader *loader, int rc) {
+    return reason_set(loader->why, rc, "%s:%llu: %s", loader->path,
+                      (unsigned long long)loader->offset, error_text(rc));
+}
+
+static int read_some(struct loader *loader, void *into, size_t size) {
+    size_t got = 0;
+    int rc = disk_read(loader->file, loader->next, into, size, &got);
+    if (rc != 0) {
+        return failed(loader, rc);
+    }
+    loader->next += got;
+    return got == size ? 0 : damaged(loader, "the file is cut off");
+}
+
+/* ---------------------------------------------------------------------------- records */
+
+static int link_record(struct loader *loader, const struct image_record *record) {
+    const struct digest_item *item = &record->item;
+    const struct version_new fresh = {
+        .key = item->key, .value = item->value, .lease = item->lease, .sub = record->sub};
+    struct kv_version *version = version_new(&fresh);
+    if (version == NULL) {
+        return failed(loader, LKV_ENOMEM);
+    }
+    version->main = item->mod_rev;
+    version->create_rev = item->create_rev;
+    version->version = item->version;
+    struct store *store = loader->store;
+    int rc = store_add(store, table_hash(&store->table, item->key), version);
+    if (rc != 0) {
+        version_unref(version);
+        return failed(loader, rc);
+    }
+    store->keys++;
+    store->bytes += item->key.size + item->value.size;
+    return 0;
+}
+
+static int take_record(struct loader *loader, const struct image_record *record) {
+    const struct digest_item *item = &record->item;
+    if (item->mod_rev > loader->header.stamp.revision) {
+        return damaged(loader, "a key is newer than the image");
+    }
+    if (loader->end.keys > 0 && slice_compare(buffer_slice(&loader->last_key), item->key) >= 0) {
+        return damaged(loader, "keys are not in order");
+    }
+    buffer_clear(&loader->last_key);
+    buffer_append(&loader->last_key, item->key.data, item->key.size);
+    if (loader->last_key.failed) {
+        return failed(loader, LKV_ENOMEM);
+    }
+    loader->end.keys++;
+    loader->end.versions++;
+    loader->end.bytes += item->key.size + item->value.size;
+    loader->end.digest += digest_of(item);
+    return loader->store != NULL ? link_record(loader, record) : 0;
+}
+
+static int take_records(struct loader *loader) {
+    struct reader reader = reader_of(buffer_slice(&loader->chunk));
+    while (reader.left > 0) {
+        struct image_record record;
+        if (!image_get_record(&reader, &record)) {
+            return damaged(loader, "malformed record");
+        }
+        int rc = take_record(loader, &record);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- chunks */
+
+static int take_tail(struct loader *loader) {
+    if (loader->chunk.size > IMAGE_TAIL_MAX - loader->tail.size) {
+        return damaged(loader, "the node's section is too large");
+    }
+    buffer_append(&loader->tail, loader->chunk.data, loader->chunk.size);
+    return loader->tail.failed ? failed(loader, LKV_ENOMEM) : 0;
+}
+
+static int take_end(struct loader *loader) {
+    if (loader->chunk.size != IMAGE_END_SIZE) {
+        return damaged(loader, "the end has another size");
+    }
+    struct image_end told;
+    image_get_end(loader->chunk.data, &told);
+    const struct image_end *counted = &loader->end;
+    if (told.chunks != counted->chunks || told.keys != counted->keys ||
+        told.versions != counted->versions || told.bytes != counted->bytes ||
+        told.keys != loader->header.keys || told.bytes != loader->header.bytes) {
+        return damaged(loader, "totals do not match the contents");
+    }
+    if (told.digest != counted->digest) {
+        return damaged(loader, "the digest does not match the contents");
+    }
+    if (told.file_size != loader->size || loader->next != loader->size) {
+        return damaged(loader, "bytes follow the end");
+    }
+    return 0;
+}
+
+static int take_chunk(struct loader *loader, const struct image_chunk *chunk) {
+    switch (chunk->section) {
+    case IMAGE_NODE: return take_tail(loader);
+    case IMAGE_KEYS: return take_records(loader);
+    case IMAGE_END: return take_end(loader);
+    default:
+        return reason_set(loader->why, LKV_EVERSION,
+                          "%s:%llu: section %u, which this program does not know", loader->path,
+                          (unsigned long long)loader->offset, chunk->section);
+    }
+}
+
+static int read_payload(struct loader *loader, const struct image_chunk *chunk) {
+    if (chunk->size > loader->size - loader->next || chunk->size > IMAGE_CHUNK_MAX) {
+        return damaged(loader, "impossible size of a chunk");
+    }
+    buffer_clear(&loader->chunk);
+    uint8_t *payload = buffer_reserve(&loader->chunk, chunk->size);
+    if (payload == NULL) {
+        return failed(loader, LKV_ENOMEM);
+    }
+    int rc = read_some(loader, payload, chunk->size);
+    if (rc == 0) {
+        buffer_commit(&loader->chunk, chunk->size);
+    }
+    return rc;
+}
+
+static int read_chunk(struct loader *loader, struct image_chunk *chunk) {
+    uint8_t head[IMAGE_CHUNK_HEADER_SIZE];
+    loader->offset = loader->next;
+    int rc = read_some(loader, head, sizeof(head));
+    if (rc != 0) {
+        return rc;
+    }
+    image_get_chunk(head, chunk);
+    rc = read_payload(loader, chunk);
+    if (rc != 0) {
+        return rc;
+    }
+    if (chunk->crc != image_chunk_crc(chunk, &loader->header, buffer_slice(&loader->chunk))) {
+        return damaged(loader, "checksum of a chunk is wrong");
+    }
+    if (chunk->number != loader->end.chunks || chunk->section < loader->section) {
+        return damaged(loader, "a chunk is out of place");
+    }
+    loader->section = chunk->section;
+    return 0;
+}
+
+static int read_chunks(struct loader *loader) {
+    for (;;) {
+        struct image_chunk chunk;
+        int rc = read_chunk(loader, &chunk);
+        if (rc == 0) {
+            rc = take_chunk(loader, &chunk);
+        }
+        if (rc != 0 || chunk.section == IMAGE_END) {
+            return rc;
+        }
+        loader->end.chunks++;
+    }
+}
+
+static int read_header(struct loader *loader) {
+    uint8_t bytes[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE];
+    size_t got = 0;
+    int rc = disk_read(loader->file, 0, bytes, sizeof(bytes), &got);
+    if (rc != 0) {
+        return failed(loader, rc);
+    }
+    struct reason detail = {{0}};
+    rc = image_get_header(slice_of(bytes, got), &loader->header, &detail);
+    if (rc != 0) {
+        return reason_set(loader->why, rc, "%s:0: %s", loader->path, detail.text);
+    }
+    loader->next = sizeof(bytes);
+    return 0;
+}
+
+static int read_file(struct loader *loader, struct disk *disk) {
+    int rc = disk_open(disk, loader->path, DISK_READ, &loader->file);
+    if (rc != 0) {
+        return failed(loader, rc);
+    }
+    rc = disk_size(loader->file, &loader->size);
+    rc = rc == 0 ? read_header(loader) : failed(loader, rc);
+    if (rc == 0) {
+        rc = read_chunks(loader);
+    }
+    disk_close(loader->file);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------- check and load */
+
+static int give_out(struct loader *loader, struct kv_image_info *info, struct blob **tail) {
+    if (tail != NULL) {
+        *tail = blob_copy(buffer_slice(&loader->tail));
+        if (*tail == NULL) {
+            return failed(loader, LKV_ENOMEM);
+        }
+    }
+    if (info != NULL) {
+        *info = (struct kv_image_info){.stamp = loader->header.stamp,
+                                       .keys = loader->end.keys,
+                                       .bytes = loader->size,
+                                       .digest = loader->end.digest,
+                                       .cluster_id = loader->header.cluster_id};
+    }
+    return 0;
+}
+
+static int load(struct store *store, struct disk *disk, const char *path,
+                struct kv_image_info *info, struct blob **tail, struct reason *why) {
+    struct loader loader = {.path = path, .store = store, .why = why};
+    if (tail != NULL) {
+        *tail = NULL;
+    }
+    int rc = read_file(&loader, disk);
+    if (rc == 0) {
+        rc = give_out(&loader, info, tail);
+    }
+    if (rc == 0 && store != NULL) {
+        store_publish(store, &loader.header.stamp);
+    }
+    buffer_fini(&loader.chunk);
+    buffer_fini(&loader.tail);
+    buffer_fini(&loader.last_key);
+    return rc;
+}
+
+int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
+                   struct blob **tail, struct reason *why) {
+    return load(NULL, disk, path, info, tail, why);
+}
+
+int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
+                  const char *path, struct kv_image_info *info, struct blob **tail,
+                  struct reason *why) {
+    int rc = kv_open(out, options);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: %s", path, error_text(rc));
+    }
+    rc = load((*out)->store, disk, path, info, tail, why);
+    if (rc != 0) {
+        kv_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}
