@@ -1,0 +1,212 @@
+/* A random hunt: clusters of 1 to 7 nodes under random faults, checked after every step, and after
+ * healing a majority must make progress within 20 election timeouts.
+ *
+ * LKV_HUNT_SEEDS=n runs n seeds instead of a few hundred, LKV_HUNT_FROM=s starts at seed s, and
+ * LKV_HUNT_TRACE=1 prints what happens (with LKV_HUNT_SEEDS=1 and the seed that failed). */
+#include "base/prng.h"
+#include "tests/sim/raft_world.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ACTIONS = 250, SEEDS_USUAL = 300 };
+
+struct hunt {
+    struct world *world;
+    struct prng prng;
+    size_t nodes;
+    uint64_t failed_disks; /* bits: those nodes never come back */
+};
+
+static uint64_t below(struct hunt *hunt, uint64_t bound) {
+    return prng_below(&hunt->prng, bound);
+}
+
+static uint64_t some_node(struct hunt *hunt) {
+    return 1 + below(hunt, hunt->nodes);
+}
+
+static void print_line(void *arg, const char *line) {
+    struct hunt *hunt = arg;
+    printf("%10" PRIu64 " %s\n", hunt->world != NULL ? world_now_ms(hunt->world) : 0, line);
+}
+
+static struct world_options options_of(struct hunt *hunt, uint64_t seed) {
+    struct world_options options = world_options_default(hunt->nodes, seed);
+    options.learners = hunt->nodes > 2 ? below(hunt, 2) : 0;
+    options.ordered = below(hunt, 2) == 0;
+    options.delay_max_us =
+        options.delay_min_us + (uint32_t)below(hunt, below(hunt, 4) == 0 ? 50000 : 2000);
+    options.disk_max_us = options.disk_min_us + (uint32_t)below(hunt, 20000);
+    options.window_entries = (uint32_t)below(hunt, 3) * 20;
+    options.raft.inflight_requests_max = below(hunt, 2) == 0 ? 4 : 512;
+    options.raft.inflight_bytes_max = below(hunt, 2) == 0 ? 4000 : 8u << 20;
+    options.raft.append_bytes_max = below(hunt, 2) == 0 ? 500 : 1u << 20;
+    options.raft.uncommitted_bytes_max = below(hunt, 3) == 0 ? 20000 : 64u << 20;
+    if (getenv("LKV_HUNT_TRACE") != NULL) {
+        options.trace = print_line;
+        options.trace_arg = hunt;
+    }
+    return options;
+}
+
+static void load(struct hunt *hunt) {
+    uint64_t leader = world_leader(hunt->world);
+    uint64_t node = leader != 0 && below(hunt, 4) != 0 ? leader : some_node(hunt);
+    for (uint64_t i = below(hunt, 4); i > 0; i--) {
+        (void)world_submit(hunt->world, node, 1 + below(hunt, 10), (uint32_t)below(hunt, 200), 0,
+                           NULL);
+    }
+    if (below(hunt, 3) == 0) {
+        world_read(hunt->world, some_node(hunt));
+    }
+}
+
+static void crash(struct hunt *hunt) {
+    uint64_t node = some_node(hunt);
+    if (world_is_up(hunt->world, node)) {
+        world_crash(hunt->world, node, below(hunt, 2) == 0);
+    } else if ((hunt->failed_disks >> node & 1) == 0) {
+        world_restart(hunt->world, node);
+    }
+}
+
+static void partition(struct hunt *hunt) {
+    switch (below(hunt, 4)) {
+    case 0: world_cut(hunt->world, some_node(hunt), some_node(hunt), below(hunt, 2) == 0); break;
+    case 1: world_isolate(hunt->world, some_node(hunt), below(hunt, 2) == 0); break;
+    case 2: world_loss(hunt->world, (uint32_t)below(hunt, 200), (uint32_t)below(hunt, 200)); break;
+    default: world_heal(hunt->world); break;
+    }
+}
+
+static void disks(struct hunt *hunt) {
+    uint64_t node = some_node(hunt);
+    switch (below(hunt, 5)) {
+    case 0:
+    case 1: world_disk_hang(hunt->world, node, below(hunt, 2) == 0); break;
+    case 2: world_disk_space(hunt->world, node, below(hunt, 2) == 0); break;
+    case 3: world_disk_delay(hunt->world, node, 100, 100 + (uint32_t)below(hunt, 150000)); break;
+    default:
+        if (below(hunt, 20) == 0 && hunt->nodes > 2 && hunt->failed_disks == 0) {
+            hunt->failed_disks |= 1ull << node;
+            world_disk_fail(hunt->world, node);
+        }
+        break;
+    }
+}
+
+static void act(struct hunt *hunt) {
+    switch (below(hunt, 12)) {
+    case 0: crash(hunt); break;
+    case 1: partition(hunt); break;
+    case 2: disks(hunt); break;
+    case 3:
+        if (world_is_up(hunt->world, some_node(hunt)) && world_leader(hunt->world) != 0) {
+            (void)world_transfer(hunt->world, world_leader(hunt->world),
+                                 below(hunt, 2) == 0 ? some_node(hunt) : RAFT_NOBODY);
+        }
+        break;
+    case 4: world_compact(hunt->world, some_node(hunt), below(hunt, 30)); break;
+    case 5: world_reconnect(hunt->world, some_node(hunt), some_node(hunt)); break;
+    default: load(hunt); break;
+    }
+    world_run_us(hunt->world, below(hunt, below(hunt, 10) == 0 ? 800000 : 20000));
+}
+
+/* ------------------------------------------------------------------ after healing */
+
+static bool leads(struct world *world, void *arg) {
+    (void)arg;
+    uint64_t leader = world_leader(world);
+    return leader != 0 && world_submit(world, leader, 1, 10, 0, NULL) == 0;
+}
+
+static bool committed(struct world *world, void *arg) {
+    return world_committed(world) >= *(uint64_t *)arg;
+}
+
+static bool all_equal(struct world *world, void *arg) {
+    struct hunt *hunt = arg;
+    for (uint64_t i = 1; i <= hunt->nodes; i++) {
+        if ((hunt->failed_disks >> i & 1) == 0 &&
+            world_status(world, i).commit < world_committed(world)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *heal(struct hunt *hunt) {
+    struct world *world = hunt->world;
+    for (uint64_t i = 1; i <= hunt->nodes; i++) {
+        if ((hunt->failed_disks >> i & 1) == 0 &&
+            (world_status(world, i).role == RAFT_STOPPED || !world_is_up(world, i))) {
+            world_crash(world, i, false);
+            world_restart(world, i);
+        }
+    }
+    world_heal(world);
+    world_delay(world, 100, 1000);
+    uint64_t limit_ms = 20 * raft_options_default().election_max_ms;
+    uint64_t target = world_committed(world) + 1;
+    if (!world_until(world, leads, NULL, limit_ms) ||
+        !world_until(world, committed, &target, limit_ms)) {
+        return "no progress within 20 election timeouts after healing";
+    }
+    world_run_ms(world, 100);
+    if (!world_until(world, all_equal, hunt, 10 * limit_ms)) {
+        return "the nodes do not become equal after healing";
+    }
+    return NULL;
+}
+
+static const char *hunt_one(uint64_t seed, uint64_t *virtual_ms, struct world_counts *sum) {
+    static char text[600];
+    struct hunt hunt = {.prng = prng_of(seed * 77 + 5)};
+    hunt.nodes = 1 + below(&hunt, 7);
+    struct world_options options = options_of(&hunt, seed);
+    hunt.world = world_new(&options);
+    for (int i = 0; i < ACTIONS && world_violation(hunt.world) == NULL; i++) {
+        act(&hunt);
+    }
+    const char *late = world_violation(hunt.world) == NULL ? heal(&hunt) : NULL;
+    const char *found = world_violation(hunt.world) != NULL ? world_violation(hunt.world) : late;
+    if (found != NULL) {
+        snprintf(text, sizeof text, "seed %" PRIu64 ": %s", seed, found);
+    }
+    const struct world_counts *counts = world_counts(hunt.world);
+    *virtual_ms += world_now_ms(hunt.world) - 1000;
+    sum->steps += counts->steps;
+    sum->messages += counts->messages;
+    sum->leaders += counts->leaders;
+    sum->reads_done += counts->reads_done;
+    sum->installs += counts->installs;
+    sum->fetches += counts->fetches;
+    sum->crashes += counts->crashes;
+    world_free(hunt.world);
+    return found != NULL ? text : NULL;
+}
+
+static uint64_t from_environment(const char *name, uint64_t usual) {
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : usual;
+}
+
+Test(raft_hunt, finds_nothing) {
+    uint64_t from = from_environment("LKV_HUNT_FROM", 1);
+    uint64_t count = from_environment("LKV_HUNT_SEEDS", SEEDS_USUAL);
+    uint64_t virtual_ms = 0;
+    struct world_counts sum = {0};
+    for (uint64_t seed = from; seed < from + count; seed++) {
+        const char *found = hunt_one(seed, &virtual_ms, &sum);
+        cr_expect(found == NULL, "%s", found);
+    }
+    printf("%" PRIu64 " seeds, %.2f virtual hours, %" PRIu64 " steps, %" PRIu64
+           " messages, %" PRIu64 " leaders, %" PRIu64 " reads, %" PRIu64 " images, %" PRIu64
+           " fetches, %" PRIu64 " crashes\n",
+           count, (double)virtual_ms / 3.6e6, sum.steps, sum.messages, sum.leaders, sum.reads_done,
+           sum.installs, sum.fetches, sum.crashes);
+}
