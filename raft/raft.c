@@ -220,6 +220,8 @@ static void dispatch_stopped(struct raft *raft, const struct raft_event *event) 
         persisted(raft, event->persisted.write_no);
     } else if (event->kind == RAFT_APPLIED) {
         applied(raft, event->applied.index);
+    } else if (event->kind == RAFT_LOG_PREFIX) {
+        image_log_prefix(raft, event);
     } else if (event->kind == RAFT_READ) {
         update_read(raft,
                     (struct raft_read_result){.context = event->read.context, .rc = LKV_ENOLEADER});

@@ -11,12 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ACTIONS = 250, SEEDS_USUAL = 300 };
+enum { ACTIONS = 400, SEEDS_USUAL = 300 };
 
 struct hunt {
     struct world *world;
     struct prng prng;
-    size_t nodes;
+    size_t nodes, voters;
+    uint64_t severity;     /* 0: mostly well, 3: hardly ever */
     uint64_t failed_disks; /* bits: those nodes never come back */
 };
 
@@ -36,6 +37,8 @@ static void print_line(void *arg, const char *line) {
 static struct world_options options_of(struct hunt *hunt, uint64_t seed) {
     struct world_options options = world_options_default(hunt->nodes, seed);
     options.learners = hunt->nodes > 2 ? below(hunt, 2) : 0;
+    hunt->voters = hunt->nodes - options.learners;
+    hunt->severity = below(hunt, 4);
     options.ordered = below(hunt, 2) == 0;
     options.delay_max_us =
         options.delay_min_us + (uint32_t)below(hunt, below(hunt, 4) == 0 ? 50000 : 2000);
@@ -90,7 +93,7 @@ static void disks(struct hunt *hunt) {
     case 2: world_disk_space(hunt->world, node, below(hunt, 2) == 0); break;
     case 3: world_disk_delay(hunt->world, node, 100, 100 + (uint32_t)below(hunt, 150000)); break;
     default:
-        if (below(hunt, 20) == 0 && hunt->nodes > 2 && hunt->failed_disks == 0) {
+        if (below(hunt, 20) == 0 && hunt->voters > 2 && hunt->failed_disks == 0) {
             hunt->failed_disks |= 1ull << node;
             world_disk_fail(hunt->world, node);
         }
@@ -114,6 +117,19 @@ static void act(struct hunt *hunt) {
     default: load(hunt); break;
     }
     world_run_us(hunt->world, below(hunt, below(hunt, 10) == 0 ? 800000 : 20000));
+}
+
+/* Without some repair nearly everything would be down most of the time. */
+static void repair(struct hunt *hunt) {
+    if (below(hunt, 8 << 2 * hunt->severity) != 0) {
+        return;
+    }
+    world_heal(hunt->world);
+    for (uint64_t i = 1; i <= hunt->nodes; i++) {
+        if ((hunt->failed_disks >> i & 1) == 0) {
+            world_restart(hunt->world, i);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------ after healing */
@@ -171,6 +187,7 @@ static const char *hunt_one(uint64_t seed, uint64_t *virtual_ms, struct world_co
     hunt.world = world_new(&options);
     for (int i = 0; i < ACTIONS && world_violation(hunt.world) == NULL; i++) {
         act(&hunt);
+        repair(&hunt);
     }
     const char *late = world_violation(hunt.world) == NULL ? heal(&hunt) : NULL;
     const char *found = world_violation(hunt.world) != NULL ? world_violation(hunt.world) : late;
