@@ -21,8 +21,8 @@ enum {
     OUTPUT_BYTES_MAX = 32 * 1024 * 1024,
     SCRATCH_BYTES_MAX = 64 * 1024, /* kept between requests */
     CONNECT_MS = 2000,
-    PING_AFTER_MS = 1000,
-    DEAD_AFTER_MS = 4000,
+    PING_AFTER_MS = 500,
+    DEAD_AFTER_MS = 2500,
     MARGIN_MS_MAX = 100
 };
 
@@ -52,7 +52,8 @@ struct remote {
     uint64_t silent_since_ns; /* nothing heard although something is owed */
     size_t queued_then;       /* bytes not yet sent then */
     bool pinged;
-    uint64_t strays;
+    bool unanswered; /* a deadline passed in this silence: it goes on with nothing in flight */
+    uint64_t answers, strays;
     unsigned calls; /* of the owner, on the stack below */
     bool closed;    /* by the owner: freed when `calls` is 0 */
 };
@@ -188,6 +189,7 @@ static int take_reply(struct remote *remote, struct request *request, struct sli
     } else if (is_refusal(request->reply->rc)) {
         remote->events.on_refused(remote->events.arg, request);
     } else {
+        remote->answers++;
         request_finish(request);
     }
     return 0;
@@ -212,7 +214,7 @@ static int take_frame(void *arg, struct slice frame) {
 
 static void hear(struct remote *remote) {
     remote->silent_since_ns = loop_now_ns(remote->loop);
-    remote->pinged = false;
+    remote->pinged = remote->unanswered = false;
 }
 
 static void on_data(void *arg, struct slice bytes) {
@@ -316,7 +318,7 @@ int remote_submit(struct remote *remote, struct request *request) {
         return rc;
     }
     msg_clear(request->reply);
-    if (remote->count == 0) {
+    if (remote->count == 0 && !remote->unanswered) {
         remote->silent_since_ns = now_ns; /* nothing was owed until now */
         remote->pinged = false;
     }
@@ -332,6 +334,7 @@ static void expire_requests(struct remote *remote, uint64_t now_ns) {
     deadlines_expire(&remote->deadlines, now_ns, &due);
     while (!list_empty(&due)) {
         struct request *request = LIST_ITEM(due.next, struct request, expiry);
+        remote->unanswered = true;
         lose(remote, request, remote->state == REMOTE_UP, LKV_ETIMEOUT);
     }
 }
@@ -348,7 +351,7 @@ static uint64_t silence_ends(const struct remote *remote) {
     switch (remote->state) {
     case REMOTE_CONNECTING: return remote->opened_ns + CONNECT_MS * NS_PER_MS;
     case REMOTE_UP:
-        if (remote->count == 0) {
+        if (remote->count == 0 && !remote->unanswered) {
             return UINT64_MAX;
         }
         return remote->silent_since_ns +
@@ -455,6 +458,14 @@ bool remote_up(const struct remote *remote) {
 
 size_t remote_in_flight(const struct remote *remote) {
     return remote->count;
+}
+
+uint64_t remote_answers(const struct remote *remote) {
+    return remote->answers;
+}
+
+bool remote_suspect(const struct remote *remote) {
+    return remote->pinged;
 }
 
 uint64_t remote_strays(const struct remote *remote) {

@@ -26,8 +26,8 @@ struct remote_events {
     bool may_pass_on;
 };
 
-/* Begins to connect; gives up after 2 s (on_down). Afterwards a node that answers nothing for 4 s while
- * it owes answers, not even a ping, counts as gone too. LKV_EINVAL (address), LKV_ENOMEM. */
+/* Begins to connect; gives up after 2 s (on_down). Afterwards a node that answers nothing for 2.5 s
+ * while it owes answers, not even a ping, counts as gone too. LKV_EINVAL (address), LKV_ENOMEM. */
 MUST_USE int remote_open(struct remote **out, struct loop *loop, struct net *net,
                          const char *address, const struct remote_events *events);
 
@@ -35,6 +35,10 @@ MUST_USE int remote_open(struct remote **out, struct loop *loop, struct net *net
 void remote_close(struct remote *remote);
 bool remote_up(const struct remote *remote);
 size_t remote_in_flight(const struct remote *remote);
+uint64_t remote_answers(const struct remote *remote); /* replies that were no refusal, in total */
+
+/* Silent for half a second although it owes answers: better send it nothing more for now. */
+bool remote_suspect(const struct remote *remote);
 
 /* Takes the request on success, also while the connection is being made; what an earlier attempt left
  * in its reply is dropped. LKV_EBUSY: its output is full; LKV_EUNREACHABLE: the connection is gone;

@@ -38,7 +38,16 @@ int request_set_keys(struct request *request, struct slice key, struct slice end
     return 0;
 }
 
+/* Before the final message is seen: whoever answers it with the next request finds room. */
+static void uncount(struct request *request) {
+    if (request->held != NULL) {
+        atomic_fetch_sub_explicit(request->held, request->cost, memory_order_relaxed);
+        request->held = NULL;
+    }
+}
+
 void request_finish(struct request *request) {
+    uncount(request);
     if (request->on_finish != NULL) {
         request->on_finish(request);
     }
@@ -60,6 +69,7 @@ void request_free(struct request *request) {
     /* A holder that still lists it would touch freed memory later. */
     ASSERT(list_empty(&request->link));
     ASSERT(list_empty(&request->expiry));
+    uncount(request);
     blob_unref(request->bytes);
     blob_unref(request->command);
     lkv_msg_free(request->reply);

@@ -8,6 +8,8 @@
 
 #include "lib/msg.h"
 
+#include <stdatomic.h>
+
 enum request_op {
     REQUEST_WRITE, /* a command of the state machine, encoded: `command` */
     REQUEST_GET,
@@ -30,6 +32,7 @@ struct request {
     struct slice key, end; /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
     struct blob *command;  /* owned; REQUEST_WRITE */
     size_t cost;           /* bytes that count against queue limits */
+    atomic_size_t *held;   /* NULL, or where the cost is counted until the request finishes */
     uint64_t deadline_ns;  /* of the loop's clock; UINT64_MAX: none */
     struct lkv_msg *reply; /* owned until finish */
 
