@@ -247,6 +247,9 @@ static int start_rooms(struct node *node, struct reason *why) {
     if (rc == 0 && node->identity.cluster_id != 0) {
         rc = node_recover(node, &node->identity, why);
     }
+    if (rc == 0 && node->options.offline && node->options.peer_count > 1) {
+        rc = node_open_offline(node, why);
+    }
     return rc;
 }
 
@@ -261,7 +264,8 @@ static int start_server(struct node *node, struct reason *why) {
     if (rc != 0) {
         return reason_set(why, rc, "no memory for the clients' server");
     }
-    if (node->founding.self_address[0] != '\0' || node->options.listen[0] != '\0') {
+    if (!node->offline &&
+        (node->founding.self_address[0] != '\0' || node->options.listen[0] != '\0')) {
         const char *address =
             node->options.listen[0] != '\0' ? node->options.listen : node->founding.self_address;
         rc = net_listen(node->world.net, address, node_on_accept, node, &node->listener, why);
@@ -296,7 +300,7 @@ int node_create(struct node **out, const struct lkv_options *options,
         node_destroy(node);
         return rc;
     }
-    if (node->raft != NULL) {
+    if (node->raft != NULL && !node->offline) {
         node_begin(node);
     }
     *out = node;

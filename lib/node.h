@@ -99,6 +99,7 @@ struct node {
     struct reason founding_state;
     bool founding_job_running;
     bool running; /* founded: log and raft exist */
+    bool offline; /* a member of several, opened for local reads only: takes no part */
 
     struct log *log;
     struct log_window window;
@@ -201,6 +202,9 @@ MUST_USE int node_found_alone(struct node *node, struct reason *why);
 void node_begin(struct node *node);
 void node_founding_turn(struct node *node);
 void node_config(const struct identity *identity, struct raft_config *out);
+
+/* lib/node_offline.c: a member's directory without its cluster */
+MUST_USE int node_open_offline(struct node *node, struct reason *why);
 
 /* lib/node_step.c: the core and what its updates ask for */
 void node_step(struct node *node, struct raft_event *event);

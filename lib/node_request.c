@@ -215,9 +215,13 @@ void node_route(struct node *node, struct request *request) {
         refuse_stopped(node, request);
     } else if (request->op == REQUEST_DIGEST) {
         node_answer_digest(node, request);
+    } else if (node->offline && request->op == REQUEST_WRITE) {
+        request_fail(request, LKV_EIDENTITY,
+                     "%s belongs to %s of cluster %016llx: write through the cluster's endpoints",
+                     node->dir, node->options.id, (unsigned long long)node->identity.cluster_id);
     } else if (request->op == REQUEST_WRITE) {
         route_write(node, request);
-    } else if (request->how == LKV_LOCAL) {
+    } else if (request->how == LKV_LOCAL || node->offline) {
         node_answer_read(node, request);
     } else if (!node->running) {
         node_wait_for_leader(node, request);

@@ -384,7 +384,8 @@ static void say_founding_state(struct node *node, const struct reason *why, bool
 }
 
 void node_founding_turn(struct node *node) {
-    if (node->running || node->founding_job_running || node->closing || node->stop_rc != 0) {
+    if (node->running || node->offline || node->founding_job_running || node->closing ||
+        node->stop_rc != 0) {
         return;
     }
     struct founding_result result;

@@ -83,6 +83,10 @@ static void add_state(struct node *node, struct lkv_msg *reply) {
     char text[REASON_SIZE + 64];
     if (node->stop_rc != 0) {
         (void)snprintf(text, sizeof(text), "stopped: %s", node->stop_why.text);
+    } else if (node->offline) {
+        (void)snprintf(text, sizeof(text),
+                       "offline: one member's copy, perhaps old, perhaps with writes that the "
+                       "cluster never acknowledged");
     } else if (!node->running) {
         (void)snprintf(text, sizeof(text), "%s", node->founding_state.text);
     } else if (node->disk_full) {

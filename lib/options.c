@@ -30,48 +30,50 @@ enum option_kind {
 #define VALUE_MAX (15 * MiB)
 
 /* X(name, kind, field, default, min, max, sentence) */
-#define OPTIONS(X)                                                                             \
-    X(dir, KIND_PATH, dir, "", 0, 0,                                                           \
-      "directory of this node; created if its parent exists; one process at a time")           \
-    X(id, KIND_NAME, id, "n1", 0, 0, "name of this node, 1 to 63 of [A-Za-z0-9._-]")           \
-    X(listen, KIND_LISTEN, listen, "", 0, 0,                                                   \
-      "HOST:PORT or unix:PATH to accept peers and clients at; empty: as in peers, alone none") \
-    X(peers, KIND_PEERS, peers, "", 0, 0,                                                      \
-      "ID=HOST:PORT,... the first members, this node among them, at most 7; empty: alone")     \
-    X(endpoints, KIND_ENDPOINTS, endpoints, "127.0.0.1:7001", 0, 0,                            \
-      "HOST:PORT,... nodes that a client may use, at most 16")                                 \
-    X(forward, KIND_SWITCH, forward, "on", 0, 0,                                               \
-      "on: a follower passes requests to the leader; off: it refuses them with its address")   \
-    X(engine, KIND_ENGINE, dir, "memory", 0, 0, "memory: the only engine of this version")     \
-    X(model, KIND_MODEL, dir, "kv", 0, 0, "kv: the only model of this version")                \
-    X(timeout_ms, KIND_MS, timeout_ms, "5s", 1, 24 * 3600 * 1000,                              \
-      "ms for a whole call that states no timeout of its own")                                 \
-    X(heartbeat_ms, KIND_MS, heartbeat_ms, "50", 1, 60 * 1000,                                 \
-      "ms between heartbeats of a leader; below half of election_ms")                          \
-    X(election_ms, KIND_MS, election_ms, "300", 10, 600 * 1000,                                \
-      "ms without a leader before an election: delays are drawn from it to twice it")          \
-    X(disk_hang_ms, KIND_MS, disk_hang_ms, "2s", 100, 600 * 1000,                              \
-      "ms after which a leader whose disk hangs hands over")                                   \
-    X(key_bytes_max, KIND_BYTES, key_bytes_max, "8KiB", 1, 8 * KiB, "bytes of a key at most")  \
-    X(value_bytes_max, KIND_BYTES, value_bytes_max, "4MiB", 1, VALUE_MAX,                      \
-      "bytes of a value at most")                                                              \
-    X(segment_bytes, KIND_BYTES, segment_bytes, "64MiB", MiB, 2 * GiB,                         \
-      "bytes of a log segment file")                                                           \
-    X(inflight_bytes_max, KIND_BYTES, inflight_bytes_max, "64MiB", MiB, 16 * GiB,              \
-      "bytes of requests that wait or are under way in one handle; beyond it: busy")           \
-    X(peer_inflight_bytes, KIND_BYTES, peer_inflight_bytes, "8MiB", 64 * KiB, GiB,             \
-      "bytes sent to a follower and not acknowledged at most")                                 \
-    X(peer_inflight_requests, KIND_NUMBER, peer_inflight_requests, "512", 1, 65536,            \
-      "requests sent to a follower and not acknowledged at most")                              \
-    X(window_bytes, KIND_BYTES, window_bytes, "8MiB", 64 * KiB, 16 * GiB,                      \
-      "bytes of applied entries kept in memory for followers that lag")                        \
-    X(image_log_bytes, KIND_BYTES, image_log_bytes, "64MiB", 64 * KiB, 1024 * GiB,             \
-      "bytes of log written since the last image before the next is made")                     \
-    X(keep_entries, KIND_NUMBER, keep_entries, "10000", 0, UINT64_C(1) << 40,                  \
-      "log entries kept behind an image for followers that lag")                               \
-    X(connections_max, KIND_NUMBER, connections_max, "1024", 1, 65536,                         \
-      "connections of clients at most")                                                        \
-    X(connections, KIND_NUMBER, connections, "1", 1, 64,                                       \
+#define OPTIONS(X)                                                                                \
+    X(dir, KIND_PATH, dir, "", 0, 0,                                                              \
+      "directory of this node; created if its parent exists; one process at a time")              \
+    X(id, KIND_NAME, id, "n1", 0, 0, "name of this node, 1 to 63 of [A-Za-z0-9._-]")              \
+    X(listen, KIND_LISTEN, listen, "", 0, 0,                                                      \
+      "HOST:PORT or unix:PATH to accept peers and clients at; empty: as in peers, alone none")    \
+    X(peers, KIND_PEERS, peers, "", 0, 0,                                                         \
+      "ID=HOST:PORT,... the first members, this node among them, at most 7; empty: alone")        \
+    X(endpoints, KIND_ENDPOINTS, endpoints, "127.0.0.1:7001", 0, 0,                               \
+      "HOST:PORT,... nodes that a client may use, at most 16")                                    \
+    X(forward, KIND_SWITCH, forward, "on", 0, 0,                                                  \
+      "on: a follower passes requests to the leader; off: it refuses them with its address")      \
+    X(offline, KIND_SWITCH, offline, "off", 0, 0,                                                 \
+      "on: the directory of one member of several is opened for local reads, without the others") \
+    X(engine, KIND_ENGINE, dir, "memory", 0, 0, "memory: the only engine of this version")        \
+    X(model, KIND_MODEL, dir, "kv", 0, 0, "kv: the only model of this version")                   \
+    X(timeout_ms, KIND_MS, timeout_ms, "5s", 1, 24 * 3600 * 1000,                                 \
+      "ms for a whole call that states no timeout of its own")                                    \
+    X(heartbeat_ms, KIND_MS, heartbeat_ms, "50", 1, 60 * 1000,                                    \
+      "ms between heartbeats of a leader; below half of election_ms")                             \
+    X(election_ms, KIND_MS, election_ms, "300", 10, 600 * 1000,                                   \
+      "ms without a leader before an election: delays are drawn from it to twice it")             \
+    X(disk_hang_ms, KIND_MS, disk_hang_ms, "2s", 100, 600 * 1000,                                 \
+      "ms after which a leader whose disk hangs hands over")                                      \
+    X(key_bytes_max, KIND_BYTES, key_bytes_max, "8KiB", 1, 8 * KiB, "bytes of a key at most")     \
+    X(value_bytes_max, KIND_BYTES, value_bytes_max, "4MiB", 1, VALUE_MAX,                         \
+      "bytes of a value at most")                                                                 \
+    X(segment_bytes, KIND_BYTES, segment_bytes, "64MiB", MiB, 2 * GiB,                            \
+      "bytes of a log segment file")                                                              \
+    X(inflight_bytes_max, KIND_BYTES, inflight_bytes_max, "64MiB", MiB, 16 * GiB,                 \
+      "bytes of requests that wait or are under way in one handle; beyond it: busy")              \
+    X(peer_inflight_bytes, KIND_BYTES, peer_inflight_bytes, "8MiB", 64 * KiB, GiB,                \
+      "bytes sent to a follower and not acknowledged at most")                                    \
+    X(peer_inflight_requests, KIND_NUMBER, peer_inflight_requests, "512", 1, 65536,               \
+      "requests sent to a follower and not acknowledged at most")                                 \
+    X(window_bytes, KIND_BYTES, window_bytes, "8MiB", 64 * KiB, 16 * GiB,                         \
+      "bytes of applied entries kept in memory for followers that lag")                           \
+    X(image_log_bytes, KIND_BYTES, image_log_bytes, "64MiB", 64 * KiB, 1024 * GiB,                \
+      "bytes of log written since the last image before the next is made")                        \
+    X(keep_entries, KIND_NUMBER, keep_entries, "10000", 0, UINT64_C(1) << 40,                     \
+      "log entries kept behind an image for followers that lag")                                  \
+    X(connections_max, KIND_NUMBER, connections_max, "1024", 1, 65536,                            \
+      "connections of clients at most")                                                           \
+    X(connections, KIND_NUMBER, connections, "1", 1, 64,                                          \
       "connections of one client handle to its node")
 
 struct option_row {
@@ -141,7 +143,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
     case KIND_PEERS: return option_peers(text, options->peers, &options->peer_count, why);
     case KIND_ENDPOINTS:
         return option_endpoints(text, options->endpoints, &options->endpoint_count, why);
-    case KIND_SWITCH: return option_switch(text, &options->forward, why);
+    case KIND_SWITCH: return option_switch(text, (bool *)((char *)options + row->offset), why);
     case KIND_ENGINE: return set_only(text, "memory", "engine", why);
     case KIND_MODEL: return set_only(text, "kv", "model", why);
     case KIND_NUMBER: return set_number(row, UNIT_NONE, text, options, why);

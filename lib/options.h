@@ -21,6 +21,7 @@ struct lkv_options {
     char endpoints[OPTION_ENDPOINTS_MAX][ADDRESS_SIZE];
     size_t endpoint_count;
     bool forward;                    /* on */
+    bool offline;                    /* off */
     uint64_t timeout_ms;             /* 5000 */
     uint64_t heartbeat_ms;           /* 50 */
     uint64_t election_ms;            /* 300: delays are drawn from [it, twice it] */
