@@ -81,7 +81,8 @@ int segment_begin(struct log *log, struct spare *spare, uint64_t first, uint64_t
                                      * comes before it. Made in the new segment (rule 8). */
                                     .mark_index = first - 1,
                                     .mark_term = prev_term,
-                                    .capacity = spare->capacity};
+                                    .capacity = spare->capacity,
+                                    .zeroed = spare->zeroed};
     struct segment *segment = segment_new(&header, spare->file, spare->capacity);
     int rc = segment != NULL ? 0 : LKV_ENOMEM;
     if (rc == 0) {

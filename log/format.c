@@ -73,6 +73,7 @@ void segment_header_encode(const struct segment_header *header, uint8_t *block) 
     write_u64(&writer, header->mark_index);
     write_u64(&writer, header->mark_term);
     write_u64(&writer, header->capacity);
+    write_u8(&writer, header->zeroed);
     block_end(&writer, block);
 }
 
@@ -91,6 +92,7 @@ int segment_header_decode(struct slice block, struct segment_header *header, str
     header->mark_index = read_u64(&reader);
     header->mark_term = read_u64(&reader);
     header->capacity = read_u64(&reader);
+    header->zeroed = read_u8(&reader) != 0;
     /* A segment is only begun when everything before it is durable, and says so. */
     if (header->first == 0 || header->mark_index != header->first - 1 ||
         header->mark_term != header->prev_term) {
@@ -171,6 +173,7 @@ void vote_record_encode(const struct vote_record *record, uint8_t *block) {
     write_u64(&writer, record->mark.index);
     write_u64(&writer, record->mark.term);
     write_u64(&writer, record->segments_reserved);
+    write_u32(&writer, record->copy);
     block_end(&writer, block);
 }
 
@@ -190,5 +193,6 @@ int vote_record_decode(struct slice block, struct vote_record *record, struct re
     record->mark.index = read_u64(&reader);
     record->mark.term = read_u64(&reader);
     record->segments_reserved = read_u64(&reader);
+    record->copy = read_u32(&reader);
     return 0;
 }

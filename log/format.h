@@ -51,6 +51,7 @@ struct segment_header {
     uint64_t prev_term; /* term of first - 1 */
     uint64_t mark_index, mark_term;
     uint64_t capacity; /* size of the file */
+    bool zeroed;       /* zero-filled before use, not recycled: what is behind the end is zeros */
 };
 
 /* Writes LOG_BLOCK bytes. */
@@ -92,7 +93,8 @@ static inline uint64_t record_size(uint64_t payload) {
 
 struct vote_record {
     struct log_identity identity;
-    uint64_t sequence; /* the higher of two valid slots counts */
+    uint64_t sequence; /* of the save; the higher of two valid slots counts */
+    uint32_t copy;     /* 0: written first in its save, 1: written second */
     uint64_t term, voted_for;
     struct log_mark_value mark;
     uint64_t segments_reserved; /* rule 6: no segment number above it was ever written */

@@ -17,6 +17,7 @@ struct spare {
     struct spare *next;
     uint64_t number; /* of its name, not of a segment */
     uint64_t capacity;
+    bool zeroed;            /* all zeros; else it was recycled and holds old records */
     struct disk_file *file; /* owned */
 };
 

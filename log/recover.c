@@ -214,6 +214,22 @@ static int walk_records(struct chain *chain, uint64_t bound) {
     return more;
 }
 
+/* May the newest segment be continued? Not if anything could lie behind its end (rule 7). Story: of
+ * a torn batch only the first 64 bytes of record 42's header reached the disk, so it is no record.
+ * Continued in place, another 42 is written there, and this time only its later sectors reach the
+ * disk: its type byte completes the old header, and the torn 42 is back. In a recycled file old
+ * bytes and torn ones cannot be told apart: it is never continued. */
+static int look_behind_end(struct chain *chain) {
+    struct recovery *recovery = chain->recovery;
+    bool clean = chain->segment->zeroed;
+    int rc = clean ? scan_all_zero(chain->scan, chain->segment->tail, &clean) : 0;
+    if (rc == 0 && !clean && !recovery->needs_segment) {
+        recovery->needs_segment = true;
+        recovery->torn_offset = chain->segment->zeroed ? chain->segment->tail : 0;
+    }
+    return rc;
+}
+
 static int walk_segment(struct chain *chain, struct segment *segment, uint64_t bound,
                         struct reason *why) {
     chain->segment = segment;
@@ -226,6 +242,9 @@ static int walk_segment(struct chain *chain, struct segment *segment, uint64_t b
     }
     if (rc == 0) {
         rc = walk_records(chain, bound);
+    }
+    if (rc == 0 && chain->is_newest) {
+        rc = look_behind_end(chain);
     }
     if (rc < 0) {
         char name[LOG_NAME_SIZE];

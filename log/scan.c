@@ -96,3 +96,20 @@ int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into,
     *intact = crc == item->header.payload_crc;
     return 0;
 }
+
+int scan_all_zero(struct scan *scan, uint64_t from, bool *all_zero) {
+    *all_zero = true;
+    while (*all_zero && from < scan->limit) {
+        uint64_t left = scan->limit - from;
+        size_t step = left < scan->window_capacity ? (size_t)left : scan->window_capacity;
+        const uint8_t *bytes;
+        int rc = window_cover(scan, from, step, &bytes);
+        if (rc != 0) {
+            return rc;
+        }
+        /* Equal to itself shifted by one, and zero in front. */
+        *all_zero = bytes[0] == 0 && memcmp(bytes, bytes + 1, step - 1) == 0;
+        from += step;
+    }
+    return 0;
+}

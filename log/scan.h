@@ -42,4 +42,7 @@ MUST_USE int scan_next(struct scan *scan, struct scan_item *item);
 MUST_USE int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into,
                           bool *intact);
 
+/* Are all bytes from `from` to the limit zero? */
+MUST_USE int scan_all_zero(struct scan *scan, uint64_t from, bool *all_zero);
+
 #endif

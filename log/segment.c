@@ -12,6 +12,7 @@ struct segment *segment_new(const struct segment_header *header, struct disk_fil
     segment->first = header->first;
     segment->prev_term = header->prev_term;
     segment->capacity = capacity;
+    segment->zeroed = header->zeroed;
     segment->file = file;
     segment->last = header->first - 1;
     segment->tail = LOG_BLOCK;

@@ -20,6 +20,7 @@ struct segment {
     uint64_t number;
     uint64_t first, prev_term;
     uint64_t capacity;      /* bytes of the file */
+    bool zeroed;            /* it was zeros when it was begun */
     struct disk_file *file; /* owned */
 
     uint64_t last;                /* last live record in it; first - 1 when none */

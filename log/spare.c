@@ -94,6 +94,7 @@ int spare_make(struct log *log, uint64_t capacity, struct spare **out) {
         discard(log, spare);
         return rc;
     }
+    spare->zeroed = true;
     count_bytes(log, capacity, 0);
     *out = spare;
     return 0;
@@ -125,6 +126,15 @@ void spare_return(struct log *log, struct spare *spare) {
     }
 }
 
+/* Zero-filling goes from front to back, and recycling leaves the old header: so a full file that
+ * begins with zeros is zeros. */
+static bool begins_with_zeros(struct disk_file *file) {
+    uint8_t block[LOG_BLOCK];
+    size_t got;
+    return disk_read(file, 0, block, sizeof(block), &got) == 0 && got == sizeof(block) &&
+           memcmp(block, zeros, sizeof(block)) == 0;
+}
+
 /* A file from before: of full size it is good whatever it holds, once that is on disk. */
 static bool adopt_one(struct log *log, uint64_t number) {
     char path[LOG_PATH_SIZE];
@@ -144,6 +154,7 @@ static bool adopt_one(struct log *log, uint64_t number) {
         spare_free(spare);
         return false;
     }
+    spare->zeroed = begins_with_zeros(spare->file);
     log->spare = spare;
     log->bytes += spare->capacity;
     return true;

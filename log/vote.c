@@ -11,13 +11,16 @@ static int write_slot(struct disk_file *file, int slot, const struct vote_record
 /* Rule 2: a power cut may tear the slot that is being written, so the other one stays whole until
  * this one is on disk. And both are written, because with only one new slot a rotten bit in it
  * would bring the older vote back, and with it a second vote in the same term. */
-static int write_both(struct disk_file *file, const struct vote_record *record) {
-    for (int slot = 0; slot < VOTE_SLOTS; slot++) {
-        int rc = write_slot(file, slot, record);
+static int write_both(struct vote_file *vote, struct vote_record *record) {
+    for (uint32_t copy = 0; copy < VOTE_SLOTS; copy++) {
+        record->copy = copy;
+        int slot = copy == 0 ? vote->doubtful : 1 - vote->doubtful;
+        int rc = write_slot(vote->file, slot, record);
         if (rc != 0) {
             return rc;
         }
     }
+    vote->record = *record;
     return 0;
 }
 
@@ -30,7 +33,7 @@ static int create_under_tmp_name(struct vote_file *vote, struct disk *disk, cons
     }
     char path[LOG_PATH_SIZE];
     log_path(path, dir, LOG_VOTE_NAME);
-    rc = write_both(vote->file, &vote->record);
+    rc = write_both(vote, &vote->record);
     if (rc == 0) {
         rc = disk_rename(disk, tmp, path);
     }
@@ -39,7 +42,9 @@ static int create_under_tmp_name(struct vote_file *vote, struct disk *disk, cons
 
 int vote_create(struct vote_file *vote, struct disk *disk, const char *dir,
                 const struct log_identity *identity, struct reason *why) {
-    *vote = (struct vote_file){.record.identity = *identity, .record.sequence = 1};
+    *vote = (struct vote_file){0};
+    vote->record.identity = *identity;
+    vote->record.sequence = 1;
     char tmp[LOG_PATH_SIZE];
     log_path(tmp, dir, LOG_VOTE_TMP_NAME);
     int rc = create_under_tmp_name(vote, disk, dir, tmp);
@@ -61,22 +66,29 @@ static int read_slot(struct disk_file *file, int slot, struct vote_record *recor
     return vote_record_decode(slice_of(block, got), record, why);
 }
 
+static bool is_later(const struct vote_record *a, const struct vote_record *b) {
+    return a->sequence > b->sequence || (a->sequence == b->sequence && a->copy > b->copy);
+}
+
 static int read_slots(struct vote_file *vote, int *valid_slots, struct reason *why) {
-    *valid_slots = 0;
+    struct vote_record records[VOTE_SLOTS];
+    memset(records, 0, sizeof(records));
+    bool valid[VOTE_SLOTS] = {false, false};
     for (int slot = 0; slot < VOTE_SLOTS; slot++) {
-        struct vote_record record;
-        int rc = read_slot(vote->file, slot, &record, why);
+        int rc = read_slot(vote->file, slot, &records[slot], why);
         if (rc != 0 && rc != LKV_EDAMAGED) {
             return rc; /* a newer version counts for the whole file, like an unreadable disk */
         }
-        if (rc == 0) {
-            if (*valid_slots == 0 || record.sequence > vote->record.sequence) {
-                vote->record = record;
-            }
-            ++*valid_slots;
-        }
+        valid[slot] = rc == 0;
     }
-    return *valid_slots > 0 ? 0 : LKV_EDAMAGED; /* rule 11: both unreadable = the vote is lost */
+    *valid_slots = valid[0] + valid[1];
+    if (*valid_slots == 0) {
+        return LKV_EDAMAGED; /* rule 11: both unreadable = the vote is lost */
+    }
+    int last_written = is_later(&records[1], &records[0]) ? 1 : 0;
+    vote->doubtful = !valid[0] ? 0 : (!valid[1] ? 1 : last_written);
+    vote->record = records[*valid_slots == 1 ? 1 - vote->doubtful : last_written];
+    return 0;
 }
 
 int vote_open(struct vote_file *vote, struct disk *disk, const char *dir, int flags,
@@ -113,11 +125,7 @@ int vote_open(struct vote_file *vote, struct disk *disk, const char *dir, int fl
 int vote_save(struct vote_file *vote, const struct vote_record *record) {
     struct vote_record next = *record;
     next.sequence = vote->record.sequence + 1;
-    int rc = write_both(vote->file, &next);
-    if (rc == 0) {
-        vote->record = next;
-    }
-    return rc;
+    return write_both(vote, &next);
 }
 
 void vote_close(struct vote_file *vote) {

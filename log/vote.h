@@ -1,6 +1,11 @@
 /* The vote file: term, vote, mark and the reserved segment numbers, in two slots that are both
  * written and synced, one after the other, by every save (rule 2). One slot may rot or tear: the
- * other one has the newest state that anybody was told about. Log thread. */
+ * other one has the newest state that anybody was told about. Log thread.
+ *
+ * At most one slot is ever in doubt: the one written last. A save that fails ends the process's
+ * writing, and the next open begins with that very slot, since the other is known to be on disk.
+ * Story: slot 1 is torn by a power cut; the next open writes slot 0 first and power fails again:
+ * both are torn, and the vote is gone. */
 #ifndef LOG_VOTE_H
 #define LOG_VOTE_H
 
@@ -10,6 +15,7 @@
 struct vote_file {
     struct disk_file *file;    /* owned */
     struct vote_record record; /* as last written */
+    int doubtful;              /* the slot to write first */
 };
 
 enum { VOTE_SLOTS = 2 };

@@ -71,6 +71,10 @@ struct run {
     uint64_t pending_from;
     struct run_log after; /* durable + cut + all entries */
 
+    /* One story in four is about the tail: small records, many across sectors, and a death in
+     * every other write. */
+    bool about_tail;
+
     jmp_buf stop;
     char *text;
     size_t text_size;
@@ -334,6 +338,9 @@ static inline uint64_t run_term_for(struct run *r, uint64_t index, uint64_t low)
 }
 
 static inline uint32_t run_size(struct run *r) {
+    if (r->about_tail) {
+        return (uint32_t)run_below(r, 3) * 8;
+    }
     switch (run_below(r, 12)) {
     case 0: return 0;
     case 1: return (uint32_t)run_below(r, 5000);
@@ -563,7 +570,8 @@ static inline void run_clean_stop(struct run *r) {
 
 static inline void run_disturb(struct run *r) {
     if (run_chance(r, 2)) {
-        sim_disk_crash_at(r->sim, sim_disk_op_count(r->sim) + run_below(r, 12));
+        uint64_t soon = r->about_tail ? 5 : 12;
+        sim_disk_crash_at(r->sim, sim_disk_op_count(r->sim) + run_below(r, soon));
         return;
     }
     static const int kinds[] = {SIM_ANY,  SIM_WRITE,    SIM_SYNC,   SIM_OPEN,
@@ -573,8 +581,8 @@ static inline void run_disturb(struct run *r) {
 }
 
 static inline void run_step(struct run *r) {
-    bool disturbed = run_chance(r, 8);
-    uint64_t what = run_below(r, 20);
+    bool disturbed = run_chance(r, r->about_tail ? 2 : 8);
+    uint64_t what = r->about_tail && run_chance(r, 2) ? 12 : run_below(r, 20);
     if (disturbed && what != 19) {
         run_disturb(r);
     }
@@ -746,6 +754,7 @@ static inline bool crash_run(uint64_t seed, const struct crash_options *options,
     r->counts = counts;
     r->prng = prng_of(seed);
     r->sim = sim_disk_new(prng_next(&r->prng));
+    r->about_tail = run_chance(r, 4);
     r->text = text;
     r->text_size = text_size;
     bool ok = disk_make_dir(sim_disk_seam(r->sim), RUN_DIR) == 0 &&
