@@ -108,7 +108,7 @@ LKV_API const char *lkv_last_text(void);
  * Names and texts as in kvctl's flags and its configuration file; lkv_options_help() lists all with
  * unit, default and range. The important ones:
  *   dir         directory of a node (created if its parent exists)
- *   id          name of this node, 1 to 63 of [A-Za-z0-9._-]; default "n1"
+ *   id          name of this node, 1 to 63 of [A-Za-z0-9._-]; empty: the directory's, "n1" in a new one
  *   listen      HOST:PORT of this node, for peers and clients
  *   peers       ID=HOST:PORT,... the first members, this node among them; empty: alone
  *   endpoints   HOST:PORT,... for lkv_connect

@@ -41,6 +41,13 @@ static int make_dirs(struct node *node, struct reason *why) {
     return rc == 0 ? 0 : reason_set(why, rc, "%s: sync: %s", node->dir, error_text(rc));
 }
 
+/* Without the option the directory says who it is. */
+static void complete_name(struct node *node, const char *fallback) {
+    if (node->options.id[0] == '\0') {
+        (void)snprintf(node->options.id, sizeof(node->options.id), "%s", fallback);
+    }
+}
+
 static int check_name(const struct node *node, struct reason *why) {
     const struct identity *identity = &node->identity;
     if (strcmp(identity->name, node->options.id) != 0) {
@@ -92,10 +99,13 @@ static void new_identity(struct node *node) {
 static int load_identity(struct node *node, struct reason *why) {
     int rc = identity_load(node->world.disk, node->dir, &node->identity, why);
     if (rc == LKV_ENOENT) {
+        complete_name(node, "n1");
         new_identity(node);
     } else if (rc != 0) {
         return rc;
-    } else if ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0) {
+    }
+    complete_name(node, node->identity.name);
+    if ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0) {
         return rc;
     }
     node->identity.start_counter++; /* durable before the first hello (rule 17) */

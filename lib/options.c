@@ -33,7 +33,8 @@ enum option_kind {
 #define OPTIONS(X)                                                                                \
     X(dir, KIND_PATH, dir, "", 0, 0,                                                              \
       "directory of this node; created if its parent exists; one process at a time")              \
-    X(id, KIND_NAME, id, "n1", 0, 0, "name of this node, 1 to 63 of [A-Za-z0-9._-]")              \
+    X(id, KIND_NAME, id, "", 0, 0,                                                                \
+      "name of this node, 1 to 63 of [A-Za-z0-9._-]; empty: the directory's, n1 in a new one")    \
     X(listen, KIND_LISTEN, listen, "", 0, 0,                                                      \
       "HOST:PORT or unix:PATH to accept peers and clients at; empty: as in peers, alone none")    \
     X(peers, KIND_PEERS, peers, "", 0, 0,                                                         \
@@ -113,6 +114,14 @@ static int set_path(struct lkv_options *options, const char *text, struct reason
     return 0;
 }
 
+static int set_name(struct lkv_options *options, const char *text, struct reason *why) {
+    if (*text == '\0') {
+        options->id[0] = '\0';
+        return 0;
+    }
+    return option_name(slice_text(text), options->id, why);
+}
+
 static int set_listen(struct lkv_options *options, const char *text, struct reason *why) {
     if (*text == '\0') {
         options->listen[0] = '\0';
@@ -138,7 +147,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
                    struct reason *why) {
     switch (row->kind) {
     case KIND_PATH: return set_path(options, text, why);
-    case KIND_NAME: return option_name(slice_text(text), options->id, why);
+    case KIND_NAME: return set_name(options, text, why);
     case KIND_LISTEN: return set_listen(options, text, why);
     case KIND_PEERS: return option_peers(text, options->peers, &options->peer_count, why);
     case KIND_ENDPOINTS:
