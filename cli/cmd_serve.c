@@ -73,7 +73,9 @@ static void print_ready(struct serve *serve) {
         known = lkv_msg_str(status, "listen");
         listen = known != NULL && *known != '\0' ? known : listen;
     }
-    printf("ready id=%s listen=%s\n", id != NULL ? id : "n1", listen != NULL ? listen : "-");
+    bool alone = args_text(&serve->cli->args, "peers") == NULL;
+    const char *otherwise = alone ? default_endpoint : "-";
+    printf("ready id=%s listen=%s\n", id != NULL ? id : "n1", listen != NULL ? listen : otherwise);
     fflush(stdout);
     lkv_msg_free(status);
 }

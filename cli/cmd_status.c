@@ -11,6 +11,9 @@
 /* A member not heard for so long is behind, whatever its state says. */
 enum { SILENT_MS = 3000 };
 
+/* A store that was opened for this command has had no time to elect itself and to replay its log. */
+enum { ELECTION_WAIT_MS = 1500, ELECTION_LOOK_MS = 20 };
+
 struct verdict {
     int exit;
     const char *word, *color;
@@ -18,6 +21,34 @@ struct verdict {
 };
 
 /* ------------------------------------------------------------------ asking */
+
+static uint64_t number(const struct lkv_msg *status, const char *name) {
+    uint64_t value = 0;
+    lkv_msg_u64(status, name, &value);
+    return value;
+}
+
+static const char *word(const struct lkv_msg *status, const char *name) {
+    const char *value = lkv_msg_str(status, name);
+    return value != NULL ? value : "";
+}
+
+static int ask(struct store *store, struct lkv_msg **status) {
+    int64_t patience_ms = clock_ms() + (store->embedded ? ELECTION_WAIT_MS : 0);
+    for (;;) {
+        int rc = lkv_status(store->db, store_left(store), status);
+        const char *leader = rc == 0 ? lkv_msg_str(*status, "leader") : "";
+        bool leads = rc == 0 && leader != NULL && *leader != '\0';
+        bool replayed = !store->embedded || number(*status, "applied") >= number(*status, "commit");
+        bool settled = rc < 0 || (leads && replayed);
+        if (settled || clock_ms() >= patience_ms || deadline_passed(store->cli->deadline)) {
+            return rc;
+        }
+        lkv_msg_free(*status);
+        *status = NULL;
+        clock_wait(ELECTION_LOOK_MS);
+    }
+}
 
 /* Followers do not know how far the others are: the leader's answer is taken when it gives one. */
 static void ask_leader(struct store *store, struct lkv_msg **status) {
@@ -40,17 +71,6 @@ static void ask_leader(struct store *store, struct lkv_msg **status) {
         lkv_msg_free(answer);
     }
     lkv_close(leader_db, 0);
-}
-
-static uint64_t number(const struct lkv_msg *status, const char *name) {
-    uint64_t value = 0;
-    lkv_msg_u64(status, name, &value);
-    return value;
-}
-
-static const char *word(const struct lkv_msg *status, const char *name) {
-    const char *value = lkv_msg_str(status, name);
-    return value != NULL ? value : "";
 }
 
 /* ------------------------------------------------------------------ judging */
@@ -164,7 +184,11 @@ static void print_members(const struct lkv_msg *status) {
         table_cell(&table, "%s", member.state);
         table_cell(&table, "%" PRIu64, member.match);
         table_cell(&table, "%" PRIu64, member.lag_entries);
-        table_cell(&table, "%" PRIu64 "ms ago", member.lag_ms);
+        if (strcmp(member.id, word(status, "id")) == 0) {
+            table_cell(&table, "-");
+        } else {
+            table_cell(&table, "%" PRIu64 "ms ago", member.lag_ms);
+        }
     }
     if (table.count > table.columns) {
         putchar('\n');
@@ -209,7 +233,7 @@ static int run_status(struct cli *cli) {
         return exit;
     }
     struct lkv_msg *status = NULL;
-    int rc = lkv_status(store.db, store_left(&store), &status);
+    int rc = ask(&store, &status);
     if (rc < 0) {
         exit = report_rc(cli, rc, status, "status");
     } else {

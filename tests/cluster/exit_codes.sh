@@ -11,7 +11,8 @@ K=$KVCTL
 say "X-G1: no such key is 1 and silent, nobody there is 2 in time"
 expect 1 "$K" get nosuch
 same "$(cat "$T/stdout" "$T/stderr")" "" "get nosuch said"
-for command in "get a" "put a b" "del a" "count" "status" "endpoint hash" "import $0"; do
+echo '{"key":"a","value":"b"}' >"$T/line"
+for command in "get a" "put a b" "del a" "count" "status" "endpoint hash" "import $T/line"; do
     begun=$(now_ms)
     # shellcheck disable=SC2086 # words
     expect 2 "$K" --endpoints 127.0.0.1:7199 --timeout 1s $command
