@@ -18,7 +18,7 @@ int option_set(struct cli *cli, struct lkv_options *options, const char *name, c
         return 0;
     }
     const char *why = lkv_options_error(options);
-    return report_found(cli, KVCTL_USAGE, LKV_EOPTION, "%s=%s: %s", name, text,
+    return report_found(cli, KVCTL_USAGE, LKV_EOPTION, "%s",
                         why != NULL && *why != '\0' ? why : lkv_error_text(LKV_EOPTION));
 }
 
