@@ -5,8 +5,7 @@
 enum {
     ZONE_CHUNK_SIZE = 4096, /* all objects of a put or get and of their replies */
     CALL_OBJECTS_MAX = 32,
-    /* A page of a range is about 1 MiB of keys and values, and an item is seven objects. */
-    REPLY_OBJECTS_MAX = 4 * 1024 * 1024
+    REPLY_OBJECTS_MAX = 1024 * 1024 /* of a page of 65,536 items, seven objects each */
 };
 
 const struct scan_limits wire_call_limits = {.bytes_max = WIRE_FRAME_BYTES_MAX,
