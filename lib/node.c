@@ -103,9 +103,6 @@ void node_turn(struct node *node) {
     for (int round = 0; round < TURN_ROUNDS_MAX && (round == 0 || node->turn_wanted); round++) {
         turn_round(node);
     }
-    if (node->turn_wanted) {
-        loop_wake(node->world.loop);
-    }
     if (node->running) {
         trim_window(node);
     }
@@ -113,6 +110,9 @@ void node_turn(struct node *node) {
     node->server_next_ns =
         node->server != NULL ? server_expire(node->server, node_now(node)) : UINT64_MAX;
     node_set_timer(node);
+    if (node->turn_wanted && !node->finished_loop) {
+        loop_wake(node->world.loop); /* also for what a timer has just made the core want */
+    }
 }
 
 void node_set_timer(struct node *node) {
