@@ -167,13 +167,11 @@ static uint64_t next_after_conflict(const struct raft *raft, const struct progre
 static void resend(struct raft *raft, size_t slot, const struct raft_message *message) {
     struct progress *peer = &raft->peers[slot];
     uint64_t first = message->append_reply.want_first, last = message->append_reply.want_last;
-    if (first != peer->received + 1 || last < first || last >= peer->next) {
-        return; /* of the past, or nonsense */
+    if (first == 0 || last < first || last > raft->last) {
+        return; /* nonsense */
     }
-    if (peer->state == RAFT_PROBE) {
-        progress_to_replicate(peer); /* it told what it has: no need to look for it */
-    } else if (peer->state == RAFT_REPLICATE &&
-               progress_gap(peer, &raft->options, first, raft->now_ns)) {
+    if (progress_gap(peer, &raft->options, message->append_reply.request_no, first, raft->now_ns) &&
+        last < peer->next) {
         replicate_again(raft, slot, first, last);
     }
 }
@@ -210,8 +208,8 @@ void leader_heartbeat_reply(struct raft *raft, size_t slot, const struct raft_me
         read_confirm(raft);
     }
     if (raft->round - round < ROUNDS_REMEMBERED) {
-        (void)progress_beat(peer, &raft->options, raft->round_ns[round % ROUNDS_REMEMBERED],
-                            raft->now_ns);
+        (void)progress_beat(peer, &raft->options, message->heartbeat_reply.received,
+                            raft->round_ns[round % ROUNDS_REMEMBERED], raft->now_ns);
     }
     replicate_to(raft, slot);
 }

@@ -151,10 +151,8 @@ bool progress_acked(struct progress *peer, uint64_t durable, uint64_t received, 
     }
     if (received > peer->received) {
         peer->received = received;
+        peer->received_ns = now_ns;
         peer->losses = 0;
-    }
-    if (peer->received < peer->match) {
-        peer->received = peer->match;
     }
     if (peer->next <= peer->received) {
         peer->next = peer->received + 1;
@@ -171,6 +169,13 @@ bool progress_acked(struct progress *peer, uint64_t durable, uint64_t received, 
     return advanced;
 }
 
+/* It restarted: of what it had in memory only this is still there, and what was durable. */
+static void received_at_most(struct progress *peer, uint64_t index) {
+    if (index < peer->received) {
+        peer->received = index > peer->match ? index : peer->match;
+    }
+}
+
 bool progress_conflict(struct progress *peer, uint64_t request_no, uint64_t next) {
     if (request_no < peer->stream_no || peer->state == RAFT_INSTALL) {
         return false; /* an answer to an earlier try, late or twice (L12) */
@@ -180,9 +185,7 @@ bool progress_conflict(struct progress *peer, uint64_t request_no, uint64_t next
     if (next >= before) {
         next = before > 1 ? before - 1 : 1;
     }
-    if (next <= peer->received) { /* it restarted: only what was durable is still there */
-        peer->received = next > peer->match ? next - 1 : peer->match;
-    }
+    received_at_most(peer, next - 1);
     progress_to_probe(peer, next);
     return first || peer->next < before; /* without an advance there is no hurry to ask again */
 }
@@ -194,8 +197,16 @@ static uint64_t resend_after_ns(const struct progress *peer, const struct raft_o
     return timeout << (peer->losses < 4 ? peer->losses : 4);
 }
 
-bool progress_gap(struct progress *peer, const struct raft_options *options, uint64_t first,
-                  uint64_t now_ns) {
+bool progress_gap(struct progress *peer, const struct raft_options *options, uint64_t request_no,
+                  uint64_t first, uint64_t now_ns) {
+    if (peer->state == RAFT_PROBE && request_no >= peer->stream_no) {
+        received_at_most(peer, first - 1);
+        progress_to_replicate(peer); /* it told what it has: no need to look for it */
+        return false;
+    }
+    if (peer->state != RAFT_REPLICATE || first != peer->received + 1) {
+        return false; /* of the past */
+    }
     if (peer->gap_first == first && now_ns - peer->gap_ns < resend_after_ns(peer, options)) {
         return false; /* one retransmission of it is on the way already */
     }
@@ -219,25 +230,36 @@ static void measure(struct progress *peer, uint64_t rtt_ns) {
     peer->rtt_ns = (7 * peer->rtt_ns + rtt_ns) / 8;
 }
 
-bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t sent_ns,
-                   uint64_t now_ns) {
-    measure(peer, now_ns - sent_ns);
-    uint64_t oldest_ns;
-    if (peer->state == RAFT_PROBE && peer->probe_sent) {
-        oldest_ns = peer->probe_ns;
-    } else {
-        size_t received = requests_received(peer);
-        if (peer->state != RAFT_REPLICATE || received == peer->request_count) {
-            return false;
-        }
-        oldest_ns = request_at(peer, received)->sent_ns;
+/* When the oldest of what is not received was sent; false: nothing is on the way. */
+static bool oldest_unreceived(const struct progress *peer, uint64_t *sent_ns) {
+    if (peer->state == RAFT_PROBE) {
+        *sent_ns = peer->probe_ns;
+        return peer->probe_sent;
     }
-    /* Two proofs are asked for: a later message came through, and time has passed. */
-    if (oldest_ns >= sent_ns || now_ns - oldest_ns < resend_after_ns(peer, options)) {
+    size_t received = requests_received(peer);
+    if (peer->state != RAFT_REPLICATE || received == peer->request_count) {
+        return false;
+    }
+    *sent_ns = request_at(peer, received)->sent_ns;
+    return true;
+}
+
+bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t received,
+                   uint64_t sent_ns, uint64_t now_ns) {
+    measure(peer, now_ns - sent_ns);
+    if (peer->state == RAFT_REPLICATE && received < peer->received && peer->received_ns < sent_ns) {
+        received_at_most(peer, received); /* a reply of its earlier life came after its hello */
+        progress_to_probe(peer, peer->received + 1);
+        return true;
+    }
+    /* Two proofs of a loss are asked for: a later message came through, and time has passed. */
+    uint64_t oldest_ns;
+    if (!oldest_unreceived(peer, &oldest_ns) || oldest_ns >= sent_ns ||
+        now_ns - oldest_ns < resend_after_ns(peer, options)) {
         return false;
     }
     peer->losses++;
-    progress_to_probe(peer, peer->state == RAFT_PROBE ? peer->next : peer->received + 1);
+    progress_to_probe(peer, peer->state == RAFT_PROBE ? peer->probe_prev + 1 : peer->received + 1);
     return true;
 }
 

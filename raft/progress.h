@@ -39,9 +39,10 @@ struct progress {
 
     /* of this leader's term */
     enum raft_progress_state state;
-    uint64_t match;    /* verified and durable there; never falls but by a restart */
-    uint64_t received; /* verified and in its memory, >= match */
-    uint64_t next;     /* the next to send, > received */
+    uint64_t match;       /* verified and durable there; never falls but by a restart */
+    uint64_t received;    /* verified and in its memory, >= match */
+    uint64_t received_ns; /* when it last told more */
+    uint64_t next;        /* the next to send, > received */
     uint64_t request_no;
     uint64_t stream_no; /* the request that began this state: earlier ones' refusals are stale */
     bool probe_sent;
@@ -95,14 +96,16 @@ bool progress_acked(struct progress *peer, uint64_t durable, uint64_t received, 
 /* A request was refused; `next` is where the logs may still agree. True: probe again at once. */
 bool progress_conflict(struct progress *peer, uint64_t request_no, uint64_t next);
 
-/* The peer misses entries from `first` on. True: they are to be sent again at once. */
-bool progress_gap(struct progress *peer, const struct raft_options *options, uint64_t first,
-                  uint64_t now_ns);
+/* The peer misses entries from `first` on, as it answers to this request. True: they are to be sent
+ * again at once. */
+bool progress_gap(struct progress *peer, const struct raft_options *options, uint64_t request_no,
+                  uint64_t first, uint64_t now_ns);
 
-/* A heartbeat sent at `sent_ns` came back: what was sent well before it, and is not in
- * `received`, is lost. True: it is to be sent again. */
-bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t sent_ns,
-                   uint64_t now_ns);
+/* A heartbeat sent at `sent_ns` came back and told what was `received` then. What was sent well
+ * before it, and is not in there, is lost. What was told earlier, and is not in there, was in the
+ * memory of an earlier life. True: there is something to send again. */
+bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t received,
+                   uint64_t sent_ns, uint64_t now_ns);
 
 /* ------------------------------------------------------------------ questions */
 

@@ -445,6 +445,7 @@ void world_isolate(struct world *world, uint64_t id, bool cut) {
 void world_heal(struct world *world) {
     memset(world->cut, 0, sizeof world->cut);
     world->options.drop_permille = world->options.double_permille = 0;
+    world->options.fetch_max_us = 0;
     for (uint64_t i = 1; i <= world->options.nodes; i++) {
         struct w_node *node = w_node(world, i);
         if (!node->disk.failing && (node->raft == NULL || node->role != RAFT_STOPPED)) {

@@ -27,6 +27,7 @@ struct world_options {
     struct raft_options raft;
     uint32_t delay_min_us, delay_max_us; /* of a message */
     uint32_t disk_min_us, disk_max_us;   /* of a sync; a vote record takes two */
+    uint32_t fetch_max_us;               /* a read of old entries takes up to this; at least 200 */
     uint32_t drop_permille, double_permille;
     uint32_t window_entries;                    /* kept in memory behind what is needed; 0: all */
     bool ordered;                               /* a link delivers in order */

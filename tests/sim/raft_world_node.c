@@ -179,7 +179,8 @@ static void fetch(struct world *world, struct w_node *node, const struct raft_fe
         fetched->sizes[fetched->count++] = entry->size;
     }
     world->counts.fetches++;
-    w_push(world, (struct w_event){.at_ns = world->now_ns + 200000,
+    uint64_t us = 200 + prng_below(&world->prng, world->options.fetch_max_us + 1u);
+    w_push(world, (struct w_event){.at_ns = world->now_ns + us * 1000,
                                    .kind = W_FETCHED,
                                    .node = node->id,
                                    .boot = node->boot,

@@ -40,6 +40,7 @@ static struct world_options options_of(struct hunt *hunt, uint64_t seed) {
     hunt->voters = hunt->nodes - options.learners;
     hunt->severity = below(hunt, 4);
     options.ordered = below(hunt, 2) == 0;
+    options.fetch_max_us = below(hunt, 2) == 0 ? 0 : 300000;
     options.delay_max_us =
         options.delay_min_us + (uint32_t)below(hunt, below(hunt, 4) == 0 ? 50000 : 2000);
     options.disk_max_us = options.disk_min_us + (uint32_t)below(hunt, 20000);
@@ -101,17 +102,36 @@ static void disks(struct hunt *hunt) {
     }
 }
 
+/* Sometimes the old leader does not hear that it was replaced, and goes on being asked. */
+static void transfer(struct hunt *hunt) {
+    uint64_t leader = world_leader(hunt->world);
+    if (leader == 0) {
+        return;
+    }
+    uint64_t target = below(hunt, 2) == 0 ? some_node(hunt) : RAFT_NOBODY;
+    if (world_transfer(hunt->world, leader, target) != 0 || below(hunt, 2) == 0) {
+        return;
+    }
+    world_run_us(hunt->world, below(hunt, 3000));
+    for (uint64_t i = 1; i <= hunt->nodes; i++) {
+        if (i != leader) {
+            world_cut(hunt->world, i, leader, true);
+        }
+    }
+    for (int i = 0; i < 10; i++) {
+        world_run_us(hunt->world, below(hunt, 20000));
+        world_read(hunt->world, leader);
+        load(hunt);
+    }
+    world_heal(hunt->world);
+}
+
 static void act(struct hunt *hunt) {
     switch (below(hunt, 12)) {
     case 0: crash(hunt); break;
     case 1: partition(hunt); break;
     case 2: disks(hunt); break;
-    case 3:
-        if (world_is_up(hunt->world, some_node(hunt)) && world_leader(hunt->world) != 0) {
-            (void)world_transfer(hunt->world, world_leader(hunt->world),
-                                 below(hunt, 2) == 0 ? some_node(hunt) : RAFT_NOBODY);
-        }
-        break;
+    case 3: transfer(hunt); break;
     case 4: world_compact(hunt->world, some_node(hunt), below(hunt, 30)); break;
     case 5: world_reconnect(hunt->world, some_node(hunt), some_node(hunt)); break;
     default: load(hunt); break;
@@ -179,6 +199,24 @@ static const char *heal(struct hunt *hunt) {
     return NULL;
 }
 
+/* Where everybody stands, for whoever looks at a failure. */
+static void print_nodes(struct hunt *hunt) {
+    for (uint64_t i = 1; i <= hunt->nodes && world_is_up(hunt->world, i); i++) {
+        struct raft_status s = world_status(hunt->world, i);
+        printf("n%" PRIu64 " role %d term %" PRIu64 " log %" PRIu64 "..%" PRIu64 " durable %" PRIu64
+               " commit %" PRIu64 " noop %" PRIu64 "\n",
+               i, (int)s.role, s.term, s.first, s.last, s.durable, s.commit, s.noop_index);
+        struct raft_peer_status peers[RAFT_MEMBERS_MAX];
+        size_t count = raft_peers(world_raft(hunt->world, i), peers, RAFT_MEMBERS_MAX);
+        for (size_t k = 0; s.role == RAFT_LEADER && k < count; k++) {
+            printf("    n%" PRIu64 " up %d space %d state %d match %" PRIu64 " next %" PRIu64
+                   " inflight %u (%u bytes)\n",
+                   peers[k].id, peers[k].up, peers[k].space_ok, (int)peers[k].state, peers[k].match,
+                   peers[k].next, peers[k].inflight_requests, peers[k].inflight_bytes);
+        }
+    }
+}
+
 static const char *hunt_one(uint64_t seed, uint64_t *virtual_ms, struct world_counts *sum) {
     static char text[600];
     struct hunt hunt = {.prng = prng_of(seed * 77 + 5)};
@@ -192,6 +230,7 @@ static const char *hunt_one(uint64_t seed, uint64_t *virtual_ms, struct world_co
     const char *late = world_violation(hunt.world) == NULL ? heal(&hunt) : NULL;
     const char *found = world_violation(hunt.world) != NULL ? world_violation(hunt.world) : late;
     if (found != NULL) {
+        print_nodes(&hunt);
         snprintf(text, sizeof text, "seed %" PRIu64 ": %s", seed, found);
     }
     const struct world_counts *counts = world_counts(hunt.world);
