@@ -1,6 +1,7 @@
 #include "lib/hello_wire.h"
 
 #include "base/scan.h"
+#include "lib/option_value.h"
 
 #include <msgpack.h>
 #include <stdio.h>
@@ -74,15 +75,33 @@ static uint32_t next_u32(struct fields *fields) {
     return (uint32_t)value;
 }
 
-static void next_text(struct fields *fields, char *into, size_t capacity) {
+static struct slice next_text(struct fields *fields) {
     const msgpack_object *object = next(fields, MSGPACK_OBJECT_STR);
-    if (object == NULL || object->via.str.size >= capacity ||
-        memchr(object->via.str.ptr, '\0', object->via.str.size) != NULL) {
+    return object != NULL ? slice_of(object->via.str.ptr, object->via.str.size) : (struct slice){0};
+}
+
+static void next_name(struct fields *fields, char into[static NAME_SIZE]) {
+    struct slice text = next_text(fields);
+    if (option_name(text, into, NULL) != 0) {
+        fields->failed = true;
+    }
+}
+
+/* An address goes into traces and into the identity file, where a line break would forge a line. */
+static void next_address(struct fields *fields, char into[static ADDRESS_SIZE]) {
+    struct slice text = next_text(fields);
+    bool good = text.size < ADDRESS_SIZE;
+    for (size_t i = 0; good && i < text.size; i++) {
+        good = text.data[i] > 0x1f && text.data[i] != 0x7f;
+    }
+    if (!good) {
         fields->failed = true;
         return;
     }
-    memcpy(into, object->via.str.ptr, object->via.str.size);
-    into[object->via.str.size] = '\0';
+    if (text.size > 0) {
+        memcpy(into, text.data, text.size);
+    }
+    into[text.size] = '\0';
 }
 
 static struct fields next_array(struct fields *fields) {
@@ -91,6 +110,17 @@ static struct fields next_array(struct fields *fields) {
         return (struct fields){.failed = true};
     }
     return (struct fields){.at = object->via.array.ptr, .left = object->via.array.size};
+}
+
+/* The last member: its id is one, and neither name nor id stands before it. */
+static bool is_new_member(const struct hello *hello) {
+    const struct identity_member *last = &hello->members[hello->member_count - 1];
+    for (const struct identity_member *at = hello->members; at < last; at++) {
+        if (at->id == last->id || strcmp(at->name, last->name) == 0) {
+            return false;
+        }
+    }
+    return last->id != 0;
 }
 
 static void decode_members(struct fields *fields, struct hello *out) {
@@ -102,10 +132,10 @@ static void decode_members(struct fields *fields, struct hello *out) {
     while (list.left > 0 && !list.failed) {
         struct identity_member *member = &out->members[out->member_count++];
         struct fields row = next_array(&list);
-        next_text(&row, member->name, sizeof(member->name));
+        next_name(&row, member->name);
         member->id = next_u64(&row);
-        next_text(&row, member->address, sizeof(member->address));
-        list.failed = list.failed || row.failed;
+        next_address(&row, member->address);
+        list.failed = list.failed || row.failed || !is_new_member(out);
     }
     fields->failed = fields->failed || list.failed;
 }
@@ -121,12 +151,12 @@ static bool decode_fields(struct fields *fields, struct hello *out) {
     out->boot_nonce = next_u64(fields);
     out->conn_nonce = next_u64(fields);
     out->sequence = next_u64(fields);
-    next_text(fields, out->name, sizeof(out->name));
-    next_text(fields, out->address, sizeof(out->address));
+    next_name(fields, out->name);
+    next_address(fields, out->address);
     out->last_index = next_u64(fields);
     out->last_term = next_u64(fields);
     decode_members(fields, out);
-    return !fields->failed && out->member_id != 0 && out->name[0] != '\0';
+    return !fields->failed && out->member_id != 0;
 }
 
 int hello_decode(struct slice body, struct hello *out, struct reason *why) {
@@ -153,7 +183,8 @@ int hello_decode(struct slice body, struct hello *out, struct reason *why) {
     msgpack_unpacked_destroy(&unpacked);
     if (!good) {
         return reason_set(why, LKV_EPROTOCOL,
-                          "hello has a missing field or one of another type (expected %d fields)",
+                          "hello has a missing field, one of another type or an impossible value "
+                          "(expected %d fields)",
                           HELLO_FIELDS);
     }
     if (out->protocol_min > PROTOCOL_MAX || out->protocol_max < PROTOCOL_MIN) {

@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FORMAT_VERSION = 1, PATH_SIZE = 1200, FILE_MAX = 64 * 1024 };
+enum { FORMAT_VERSION = 1, PATH_SIZE = 1200, FILE_MAX = 64 * 1024, CHECKSUM_LINE = 20 };
+
+static void checksum_line(struct slice lines, char out[static CHECKSUM_LINE]) {
+    (void)snprintf(out, CHECKSUM_LINE, "crc32c %08" PRIx32 "\n", crc32c(0, lines));
+}
 
 static void encode(const struct identity *identity, struct buffer *out) {
     buffer_printf(out, "ledgerkv-identity %d\n", FORMAT_VERSION);
@@ -22,8 +26,9 @@ static void encode(const struct identity *identity, struct buffer *out) {
         buffer_printf(out, "member %s %016" PRIx64 " %s\n", member->name, member->id,
                       member->address[0] != '\0' ? member->address : "-");
     }
-    uint32_t crc = crc32c(0, buffer_slice(out));
-    buffer_printf(out, "crc32c %08" PRIx32 "\n", crc);
+    char checksum[CHECKSUM_LINE];
+    checksum_line(buffer_slice(out), checksum);
+    buffer_printf(out, "%s", checksum);
 }
 
 static int write_whole(struct disk *disk, const char *path, struct slice bytes) {
@@ -84,13 +89,15 @@ static bool decode_member(const char *line, struct identity *out) {
         return false;
     }
     struct identity_member *member = &out->members[out->member_count];
-    if (sscanf(line, "member %63s %" SCNx64 " %271s", member->name, &member->id, member->address) !=
-        3) {
+    int end = 0;
+    if (sscanf(line, "member %63s %" SCNx64 "%n", member->name, &member->id, &end) != 2 ||
+        line[end] != ' ' || strlen(line + end + 1) >= sizeof(member->address)) {
         return false;
     }
-    if (strcmp(member->address, "-") == 0) {
-        member->address[0] = '\0';
-    }
+    /* The rest of the line: a socket's path may have spaces. */
+    const char *address = line + end + 1;
+    (void)snprintf(member->address, sizeof(member->address), "%s",
+                   strcmp(address, "-") == 0 ? "" : address);
     out->member_count++;
     return true;
 }
@@ -115,17 +122,16 @@ static int decode(char *text, size_t size, const char *path, struct identity *ou
         return reason_set(why, LKV_EVERSION, "%s: format version %d, this program knows %d", path,
                           version, FORMAT_VERSION);
     }
-    static const char label[] = "\ncrc32c ";
-    char *last = strstr(text, label);
-    uint32_t expected = 0;
-    if (last == NULL || sscanf(last + 1, "crc32c %" SCNx32, &expected) != 1) {
+    char *last = strstr(text, "\ncrc32c ");
+    if (last == NULL) {
         return reason_set(why, LKV_EDAMAGED, "%s: the checksum line is missing (%zu bytes)", path,
                           size);
     }
-    uint32_t found = crc32c(0, slice_of(text, (size_t)(last + 1 - text)));
-    if (found != expected) {
-        return reason_set(why, LKV_EDAMAGED, "%s: checksum %08" PRIx32 ", expected %08" PRIx32,
-                          path, found, expected);
+    char expected[CHECKSUM_LINE];
+    checksum_line(slice_of(text, (size_t)(last + 1 - text)), expected);
+    if (strcmp(last + 1, expected) != 0 || strlen(text) != size) {
+        return reason_set(why, LKV_EDAMAGED, "%s: its last line is \"%.40s\", expected \"%.15s\"",
+                          path, last + 1, expected);
     }
     last[1] = '\0';
     *out = (struct identity){0};
