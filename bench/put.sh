@@ -58,7 +58,7 @@ measure() {
     others=()
     stop_all
     ops=$(field ops_per_s <"$dir/figures") p50=$(field p50_us <"$dir/figures") p99=$(field p99_us <"$dir/figures")
-    per_op=$(awk -v c="$cpu" -v t="$begun" -v o="$ops" 'BEGIN { printf "%.1f", o > 0 ? c * 1000 / (t / 1000 * o) : 0 }')
+    per_op=$(awk -v c="$cpu" -v t="$begun" -v o="$ops" 'BEGIN { printf "%.1f", (o > 0 ? c * 1000 / (t / 1000 * o) : 0) }')
     awk -v n="$name" -v c="$clients" -v k="$(field connections <"$dir/figures")" -v o="$ops" -v a="$p50" -v b="$p99" \
         -v u="$per_op" -v r="$rss" -v e="$(field errors <"$dir/figures")" \
         'BEGIN { printf "%-9s %7d %6d %9.0f %9.2f %9.2f %10.1f %8.1f %7d\n", n, c, k, o, a / 1000, b / 1000, u, r / 1024, e }'
@@ -82,7 +82,7 @@ if [[ -n $etcd ]]; then
         set -- ${figure[ours,$clients]} ${figure[etcd,$clients]}
         awk -v c="$clients" -v o="$1" -v p="$2" -v u="$3" -v eo="$4" -v ep="$5" -v eu="$6" 'BEGIN {
             printf "%4d in flight: %.1f x the writes of etcd, %.2f x its p99, %.2f x its CPU per write\n",
-                c, eo > 0 ? o / eo : 0, ep > 0 ? p / ep : 0, eu > 0 ? u / eu : 0 }'
+                c, (eo > 0 ? o / eo : 0), (ep > 0 ? p / ep : 0), (eu > 0 ? u / eu : 0) }'
     done
 fi
 record "\"bench\":\"put\",\"seconds\":$seconds,\"rows\":[$rows]"

@@ -129,6 +129,7 @@ now_ms() { date +%s%3N; }
 commit() { git -C "$top" describe --always --dirty --abbrev=12 2>/dev/null || echo unknown; }
 # record JSON: appends it to the history.
 record() {
-    printf '{"date":"%s","commit":"%s","cpus":%s,%s}\n' "$(date -u +%FT%TZ)" "$(commit)" "$(nproc)" "$1" \
+    printf '{"date":"%s","commit":"%s","cpus":%s,"load":%s,%s}\n' "$(date -u +%FT%TZ)" "$(commit)" \
+        "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)" "$1" \
         >>"$top/bench/history.ndjson"
 }
