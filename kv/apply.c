@@ -10,9 +10,9 @@
 #include "kv/store.h"
 
 enum {
-    TURN_ENTRIES = 64,  /* prepared and carried out in one turn */
-    TURN_KEYS = 128,    /* deleted in one turn */
-    PREFETCH_AHEAD = 16 /* more would push each other out of the first-level cache */
+    TURN_ENTRIES = 64, /* prepared and carried out in one turn */
+    TURN_KEYS = 128,   /* deleted in one turn */
+    PREFETCH_GAP = 4   /* operations: about the time that memory takes */
 };
 
 /* One entry, ready to be carried out. */
@@ -21,7 +21,9 @@ struct operation {
     int rc; /* why not */
     struct kv_command command;
     uint64_t hash;
-    struct kv_version *fresh; /* owned; of a put, until it is linked */
+    struct kv_version *fresh;       /* owned; of a put, until it is linked */
+    const struct kv_version *guess; /* probably the newest version there is, or NULL: then */
+    const struct index_node *leaf;  /* probably where the key will go */
 };
 
 struct batch {
@@ -252,12 +254,16 @@ static int delete_one(struct batch *batch, struct slice key, uint64_t revision, 
     return rc;
 }
 
-/* Readers get in between any two turns, so the place in the order is looked up again by the key
- * that was last; a reference keeps its bytes. */
+/* A view that closes between two turns takes versions and leaves away: what was prefetched is not
+ * looked at again, and the place in the order is found anew by the last key, kept by a reference. */
 static struct index_cursor breathe(struct batch *batch, struct kv_version *last) {
     (void)version_ref(last);
     leave(batch);
     enter(batch);
+    for (size_t i = 0; i < batch->prepared; i++) {
+        batch->operations[i].guess = NULL;
+        batch->operations[i].leaf = NULL;
+    }
     struct index_cursor cursor = index_lower(&batch->store->index, version_key(last));
     version_unref(last);
     return cursor;
@@ -334,38 +340,43 @@ static int carry_out(struct batch *batch, const struct entry *entry, struct oper
     return 0;
 }
 
-/* The memory that the next operations will ask for: each stage's lines arrive during the one before
- * it, instead of one after the other. */
-static void prefetch(struct batch *batch, size_t from) {
-    size_t end = from + PREFETCH_AHEAD < batch->prepared ? from + PREFETCH_AHEAD : batch->prepared;
-    const struct table *table = &batch->store->table;
-    const struct kv_version *guesses[PREFETCH_AHEAD] = {NULL};
-    for (size_t i = from; i < end; i++) {
-        if (batch->operations[i].fresh != NULL) {
-            table_prefetch(table, batch->operations[i].hash);
+/* What an operation will touch is asked for a few operations before its turn, each step a little
+ * later than the one whose memory tells where to look: bucket, newest version, leaf. */
+static void prefetch(struct batch *batch, size_t step) {
+    const struct store *store = batch->store;
+    struct operation *operations = batch->operations;
+    if (step < batch->prepared && operations[step].fresh != NULL) {
+        table_prefetch(&store->table, operations[step].hash);
+    }
+    size_t second = step - PREFETCH_GAP; /* below 0 it is huge */
+    if (second < batch->prepared && operations[second].fresh != NULL) {
+        struct operation *operation = &operations[second];
+        operation->guess = table_guess(&store->table, operation->hash);
+        if (operation->guess != NULL) {
+            version_prefetch(operation->guess);
+        } else {
+            operation->leaf = index_prefetch_insert(&store->index, operation->command.key);
         }
     }
-    for (size_t i = from; i < end; i++) {
-        if (batch->operations[i].fresh != NULL) {
-            guesses[i - from] = table_guess(table, batch->operations[i].hash);
-            __builtin_prefetch(guesses[i - from]);
-        }
-    }
-    for (size_t i = 0; i < PREFETCH_AHEAD; i++) {
-        if (guesses[i] != NULL) {
-            index_prefetch(guesses[i]);
-        }
+    size_t third = second - PREFETCH_GAP;
+    if (third < batch->prepared && operations[third].guess != NULL) {
+        index_prefetch_replace(operations[third].guess);
+    } else if (third < batch->prepared && operations[third].leaf != NULL) {
+        index_prefetch_leaf(operations[third].leaf);
     }
 }
 
 /* Carries out what was prepared; `*done` counts the entries that took effect. */
 static int run_turn(struct batch *batch, const struct entry *entries, struct kv_result *results,
                     size_t *done) {
-    for (size_t i = 0; i < batch->prepared; i++) {
-        if (i % PREFETCH_AHEAD == 0) {
-            prefetch(batch, i);
+    enum { AHEAD = 3 * PREFETCH_GAP };
+    for (size_t step = 0; step < batch->prepared + AHEAD; step++) {
+        prefetch(batch, step);
+        if (step < AHEAD) {
+            continue;
         }
-        int rc = carry_out(batch, &entries[*done], &batch->operations[i], &results[*done]);
+        int rc =
+            carry_out(batch, &entries[*done], &batch->operations[step - AHEAD], &results[*done]);
         if (rc != 0) {
             return rc;
         }

@@ -212,9 +212,14 @@ static void link_after(struct index *index, struct index_leaf *leaf, struct inde
     index->leaves++;
 }
 
+static void settle(struct index_node *leaf, unsigned at, struct kv_version *version) {
+    version->leaf = leaf;
+    version->at = (uint8_t)at;
+}
+
 static void leaf_insert(struct index_leaf *leaf, unsigned at, struct kv_version *version) {
     node_insert(&leaf->node, at, version_key(version), version);
-    version->leaf = &leaf->node;
+    settle(&leaf->node, at, version);
 }
 
 static int insert_with_split(struct index *index, struct path *path, unsigned at,
@@ -256,19 +261,27 @@ int index_insert(struct index *index, struct kv_version *version) {
 
 /* ---------------------------------------------------------------------------- replacing, removing */
 
+/* Keys come and go around a version, so what it remembers is only where to start looking. */
 static unsigned position_in(const struct index_node *leaf, const struct kv_version *version) {
-    unsigned at = 0;
-    while (leaf->keys[at] != version) {
-        at++;
-        ASSERT(at < leaf->count);
+    for (unsigned distance = 0; distance < INDEX_FANOUT; distance++) {
+        unsigned right = version->at + distance;
+        unsigned left = version->at - distance;
+        if (right < leaf->count && leaf->keys[right] == version) {
+            return right;
+        }
+        if (left < leaf->count && leaf->keys[left] == version) { /* below 0 it is huge */
+            return left;
+        }
     }
-    return at;
+    ASSERT(false);
+    return 0;
 }
 
 void index_replace(struct kv_version *old, struct kv_version *newest) {
     struct index_node *leaf = old->leaf;
-    leaf->keys[position_in(leaf, old)] = newest;
-    newest->leaf = leaf;
+    unsigned at = position_in(leaf, old);
+    leaf->keys[at] = newest;
+    settle(leaf, at, newest);
 }
 
 /* Takes child `at` out of its parent, with one separator: the caller owns both. */
@@ -419,11 +432,28 @@ void index_previous(struct index_cursor *cursor) {
                                     .at = previous != NULL ? previous->node.count - 1u : 0};
 }
 
-void index_prefetch(const struct kv_version *version) {
+void index_prefetch_replace(const struct kv_version *version) {
+    uintptr_t leaf = (uintptr_t)version->leaf; /* or another version: then the hint is useless */
+    __builtin_prefetch((const void *)leaf);
+    __builtin_prefetch(
+        (const void *)(leaf + offsetof(struct index_node, keys) + version->at * sizeof(void *)), 1);
+}
+
+/* A search begins with the heads, and with the first key, for the prefix. */
+const struct index_node *index_prefetch_insert(const struct index *index, struct slice key) {
     enum { CACHE_LINE = 64 };
-    const char *keys = (const char *)version->leaf->keys;
-    for (size_t at = 0; at < sizeof(version->leaf->keys); at += CACHE_LINE) {
-        __builtin_prefetch(keys + at);
+    const struct index_node *leaf = &leaf_for(index, key)->node;
+    uintptr_t start = (uintptr_t)leaf;
+    for (size_t at = 0; at <= offsetof(struct index_node, keys); at += CACHE_LINE) {
+        __builtin_prefetch((const void *)(start + at), 1);
+    }
+    return leaf;
+}
+
+void index_prefetch_leaf(const struct index_node *leaf) {
+    if (leaf->count > 0) {
+        version_prefetch(leaf->keys[0]);
+        version_prefetch(leaf->keys[leaf->count / 2]);
     }
 }
 

@@ -67,8 +67,13 @@ static inline struct kv_version *index_at(const struct index_cursor *cursor) {
     return cursor->leaf != NULL ? cursor->leaf->node.keys[cursor->at] : NULL;
 }
 
-/* Hints that replacing `version` is near. */
-void index_prefetch(const struct kv_version *version);
+/* Hint: `version` will be replaced soon. */
+void index_prefetch_replace(const struct kv_version *version);
+
+/* Hint: `key` will be inserted soon. Returns what index_prefetch_leaf takes a little later, before
+ * anything is removed. */
+const struct index_node *index_prefetch_insert(const struct index *index, struct slice key);
+void index_prefetch_leaf(const struct index_node *leaf);
 
 size_t index_memory(const struct index *index);
 

@@ -149,6 +149,8 @@ struct separator *separator_between(struct slice left, struct slice right) {
 
 void leaf_adopt(struct index_leaf *leaf, unsigned from) {
     for (unsigned i = from; i < leaf->node.count; i++) {
-        ((struct kv_version *)leaf->node.keys[i])->leaf = &leaf->node;
+        struct kv_version *version = leaf->node.keys[i];
+        version->leaf = &leaf->node;
+        version->at = (uint8_t)i;
     }
 }

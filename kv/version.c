@@ -75,6 +75,7 @@ struct kv_version *version_new(const struct version_new *from) {
     version->shares_blob = shares;
     version->has_extra = extra;
     version->key_size = (uint16_t)from->key.size;
+    version->at = 0;
     fill(version, from);
     return version;
 }

@@ -33,6 +33,7 @@ struct kv_version {
     uint32_t shares_blob : 1; /* the value is in a blob */
     uint32_t has_extra : 1;   /* lease or sub is not 0 */
     uint16_t key_size;
+    uint8_t at;     /* with the links: about where in the leaf the newest version is */
     uint8_t data[]; /* key; then struct version_extra if any; then the value, or version_share */
 };
 
@@ -69,6 +70,14 @@ static inline struct slice version_key(const struct kv_version *version) {
 
 static inline bool version_is_tombstone(const struct kv_version *version) {
     return version->version == 0;
+}
+
+/* The two cache lines that hold the header and a short key. NULL is fine. */
+static inline void version_prefetch(const struct kv_version *version) {
+    enum { CACHE_LINE = 64 };
+    uintptr_t start = (uintptr_t)version;
+    __builtin_prefetch((const void *)start);
+    __builtin_prefetch((const void *)(start + CACHE_LINE));
 }
 
 struct slice version_value(const struct kv_version *version);

@@ -67,13 +67,10 @@ static bool beyond_end(const struct walk *walk, struct slice key) {
     return walk->to.size > 0 && slice_compare(key, walk->to) >= 0;
 }
 
-/* Both lines that hold a version's header and a short key, a few keys before their turn. */
 static void prefetch_ahead(const struct walk *walk, const struct index_cursor *cursor) {
     unsigned at = cursor->at + (walk->descending ? -(unsigned)PREFETCH_AHEAD : PREFETCH_AHEAD);
     if (at < cursor->leaf->node.count) {
-        const char *version = cursor->leaf->node.keys[at];
-        __builtin_prefetch(version);
-        __builtin_prefetch(version + 64);
+        version_prefetch(cursor->leaf->node.keys[at]);
     }
 }
 
