@@ -229,6 +229,11 @@ void conn_set_limit(struct net_conn *base, size_t limit) {
 }
 
 static void fail_writing(struct conn *conn) {
+    if (!conn->attached) {
+        conn->error = LKV_EIO; /* nobody to tell yet: conn_attach sees to it */
+        output_clear(&conn->output);
+        return;
+    }
     read_last_words(conn);
     conn_end(conn, LKV_EIO);
 }
@@ -315,11 +320,11 @@ static void tell_drained(struct conn *conn) {
 }
 
 void conn_flush(struct conn *conn) {
-    if (conn->error != 0) {
+    if (conn->error != 0 && conn->attached) {
         conn_end(conn, conn->error);
         return;
     }
-    if (conn->state != CONN_OPEN) {
+    if (conn->error != 0 || conn->state != CONN_OPEN) {
         return;
     }
     if (send_queued(conn) != 0) {
@@ -350,6 +355,9 @@ void conn_attach(struct net_conn *base, const struct net_conn_events *events, vo
     conn->arg = arg;
     conn->attached = true;
     conn_start_reading(conn);
+    if (conn->error != 0) {
+        conn_mark_dirty(conn);
+    }
 }
 
 void conn_close(struct net_conn *base) {

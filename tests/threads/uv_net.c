@@ -395,6 +395,34 @@ static void writing_to_a_peer_that_has_closed_is_an_error_and_no_signal(void) {
     }
 }
 
+static void write_unattached(void *arg) {
+    struct server *server = arg;
+    CHECK(net_write(server->peers[0]->conn, slice_text("to nobody")) == 0);
+}
+
+static void attach_late(void *arg) {
+    struct server *server = arg;
+    net_attach(server->peers[0]->conn, &peer_events, server->peers[0]);
+}
+
+static void failure_before_attaching_is_told_after_it(void) {
+    static struct server server;
+    static struct client client;
+    server_open(&server, socket_address(), LATE);
+    start_client(&client, server.address);
+    harness_await(&server.harness, server_has_accepted, &server);
+    harness_call(&client.harness, close_client, &client);
+    for (int i = 0; i < 10; i++) {
+        harness_call(&server.harness, write_unattached, &server);
+    }
+    CHECK(server.ended == 0);
+    harness_call(&server.harness, attach_late, &server);
+    harness_await(&server.harness, server_has_ended_one, &server);
+    harness_close(&client.harness);
+    server_close(&server);
+    CHECK(server.last_rc == LKV_EIO);
+}
+
 /* ---- Many, and memory ---- */
 
 enum { CROWD = 200 };
@@ -531,6 +559,7 @@ int main(void) {
          closing_after_flush_gives_up_on_a_peer_that_reads_nothing},
         {"writing to a peer that has closed is an error and no signal (N15)",
          writing_to_a_peer_that_has_closed_is_an_error_and_no_signal},
+        {"failure before attaching is told after it", failure_before_attaching_is_told_after_it},
         {"many connections live side by side", many_connections_live_side_by_side},
         {"out of memory is refused and nothing is half done (S28)",
          out_of_memory_is_refused_and_nothing_is_half_done},

@@ -16,7 +16,7 @@ static inline const char *socket_address(void) {
 
 /* ---- What the tests have in common: a server loop and a client loop ---- */
 
-enum server_mode { ECHO, SINK, DEAF, CLOSE_AT_ONCE, GREET_AND_CLOSE, CLOSE_ON_DATA };
+enum server_mode { ECHO, SINK, DEAF, LATE, CLOSE_AT_ONCE, GREET_AND_CLOSE, CLOSE_ON_DATA };
 
 struct peer; /* a connection that the server has accepted */
 
@@ -128,7 +128,9 @@ static inline void accepted(void *arg, struct net_conn *conn) {
     if (server->mode == DEAF) {
         net_pause(conn, true);
     }
-    net_attach(conn, &peer_events, peer);
+    if (server->mode != LATE) {
+        net_attach(conn, &peer_events, peer);
+    }
 }
 
 static inline void server_listen(void *arg) {
