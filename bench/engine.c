@@ -2,7 +2,9 @@
  * the clock; "cpu_ns_per_op" is what the thread itself used, which another load on the machine hardly
  * changes.
  *
- *      bench_engine [KEYS [VALUE_SIZE]]      default 1000000 keys of 16 bytes, values of 256
+ *      bench_engine [KEYS [VALUE_SIZE [DIR]]]     default 1000000 keys of 16 bytes, values of 256
+ *
+ * With DIR, an existing folder on the disk to be measured, an image is saved there and loaded again.
  *
  * "puts" are whole commands, decoded from the bytes that a log entry has; entries are made before the
  * clock starts, in groups of 64, so that a group is one batch of the applier. */
@@ -10,6 +12,7 @@
 #include "base/prng.h"
 #include "kv/command.h"
 #include "kv/kv.h"
+#include "lib/uv/disk_posix.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -236,6 +239,36 @@ static void bench_digest(const struct bench *bench) {
     report_rate("keys_digested", bench->keys, timer_since(start));
 }
 
+static void bench_image(const struct bench *bench, const char *dir) {
+    char path[4096];
+    require((size_t)snprintf(path, sizeof(path), "%s/engine.image", dir) < sizeof(path), "path");
+    struct disk *disk;
+    require(disk_posix_open(&disk) == 0, "disk");
+    struct kv_view *view;
+    struct kv_image_info info;
+    struct timer start = timer_start();
+    require(kv_view_open(bench->kv, &view) == 0, "view");
+    require(kv_image_save(view, disk, dir, path, 1, (struct slice){0}, NULL, &info, NULL) == 0,
+            "save");
+    kv_view_close(view);
+    struct timer taken = timer_since(start);
+    report("image_save", (double)taken.wall_ns / 1e6, "ms");
+    report("image_save_cpu", (double)taken.cpu_ns / 1e6, "ms");
+    report("image_size", (double)info.bytes / 1e6, "MB");
+    start = timer_start();
+    struct kv *loaded;
+    const struct kv_options options = {.hash_seed = 1};
+    require(kv_image_load(&loaded, &options, disk, path, &info, NULL, NULL) == 0, "load");
+    taken = timer_since(start);
+    report("image_load", (double)taken.wall_ns / 1e6, "ms");
+    report("image_load_cpu", (double)taken.cpu_ns / 1e6, "ms");
+    start = timer_start();
+    kv_close(loaded);
+    report("close_cpu", (double)timer_since(start).cpu_ns / 1e6, "ms");
+    require(disk_remove(disk, path) == 0, "remove");
+    disk_posix_close(disk);
+}
+
 static void bench_delete_all(struct bench *bench) {
     const struct kv_command command = {
         .op = KV_DELETE, .key = slice_of("\0", 1), .end = slice_of("\0", 1)};
@@ -288,6 +321,9 @@ int main(int count, char **arguments) {
     bench_ranges(&bench, true, "range_keys_only");
     bench_count(&bench);
     bench_digest(&bench);
+    if (count > 3) {
+        bench_image(&bench, arguments[3]);
+    }
     bench_delete_all(&bench);
     report("resident_after_delete", (resident_bytes() - before) / 1e6, "MB");
     (void)malloc_trim(0);
