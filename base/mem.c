@@ -30,7 +30,10 @@ void *mem_calloc(size_t count, size_t size) {
     if (must_fail()) {
         return NULL;
     }
-    return (count == 0 || size == 0) ? calloc(1, 1) : calloc(count, size);
+    if (count == 0 || size == 0) {
+        return calloc(1, 1);
+    }
+    return count <= SIZE_MAX / size ? calloc(count, size) : NULL;
 }
 
 void *mem_realloc(void *pointer, size_t size) {

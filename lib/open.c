@@ -24,9 +24,11 @@ static int open_world(struct node_world *world, struct reason *why) {
     }
     if (rc != 0) {
         close_world(world);
-        return reason_set(why, rc, "cannot start the loop: %s", error_text(rc));
+        if (why != NULL && why->text[0] == '\0') {
+            (void)reason_set(why, rc, "cannot start the loop: %s", error_text(rc));
+        }
     }
-    return 0;
+    return rc;
 }
 
 static int close_node(struct lkv *handle, int64_t handover_ms) {
