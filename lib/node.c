@@ -40,8 +40,8 @@ static void answer_stopped(struct node *node) {
     if (role_set(&node->role_events, ROLE_STOPPED, node->term, 0) != 0) {
         trace_line(&node->trace, TRACE_ERROR, "stopped", "no memory for the role message");
     }
-    (void)pending_expire(&node->pending, UINT64_MAX);
-    node_read_fail_all(node);
+    pending_fail_all(&node->pending, "the node has stopped");
+    node_read_fail_all(node, LKV_ESTOPPED, node->stop_why.text);
     node_append_batch(node);
 }
 

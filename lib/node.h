@@ -241,7 +241,7 @@ void node_read_flush(struct node *node);
 void node_read_done(struct node *node, const struct raft_read_result *result);
 void node_read_serve(struct node *node);                       /* after applied has moved */
 uint64_t node_read_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
-void node_read_fail_all(struct node *node);
+void node_read_fail_all(struct node *node, int rc, const char *text);
 void node_answer_read(struct node *node, struct request *request); /* from the present state */
 int node_get_local(struct lkv *handle, struct request *request);
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);

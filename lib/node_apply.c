@@ -164,6 +164,10 @@ static void read_from_disk(struct node *node, uint64_t target) {
 static void publish_role(struct node *node) {
     struct raft_status status;
     raft_status(node->raft, &status);
+    if (node->role_events.kind == ROLE_READY && status.term != node->role_events.term) {
+        /* Whatever it is now: the term that the program acts in is over. */
+        tell_role(node, ROLE_STEPPING_DOWN, node->role_events.term, 0);
+    }
     switch (status.role) {
     case RAFT_LEADER:
         if (status.noop_index != 0 && node->applied >= status.noop_index) {

@@ -195,12 +195,12 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
     return earliest;
 }
 
-void node_read_fail_all(struct node *node) {
-    fail_list(&node->reads_new, LKV_ECLOSED, "the node was closed");
+void node_read_fail_all(struct node *node, int rc, const char *text) {
+    fail_list(&node->reads_new, rc, text);
     struct list_link *link;
     while ((link = list_pop_front(&node->read_batches)) != NULL) {
         struct read_batch *batch = LIST_ITEM(link, struct read_batch, link);
-        fail_list(&batch->requests, LKV_ECLOSED, "the node was closed");
+        fail_list(&batch->requests, rc, text);
         mem_free(batch);
     }
 }

@@ -358,9 +358,9 @@ void node_requests_fail_all(struct node *node) {
                      node->options.id);
     }
     node->parked_bytes = 0;
-    node_read_fail_all(node);
+    node_read_fail_all(node, LKV_ECLOSED, "the node was closed");
     if (node->forward != NULL) {
         close_forward(node);
     }
-    (void)pending_expire(&node->pending, UINT64_MAX);
+    pending_fail_all(&node->pending, "the node was closed");
 }

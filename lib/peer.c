@@ -169,8 +169,7 @@ static void link_refuse(struct link *link, const struct reason *why) {
                why->text);
     struct buffer frame;
     buffer_init(&frame);
-    frame_encode(FRAME_REFUSED, link->node->identity.group_id, link->send_seed,
-                 slice_text(why->text), &frame);
+    frame_encode(FRAME_REFUSED, link->node->identity.group_id, 0, slice_text(why->text), &frame);
     if (!frame.failed && net_write(link->conn, buffer_slice(&frame)) == 0) {
         net_close_after_flush(link->conn);
         link_gone(link, false);
@@ -396,15 +395,15 @@ static bool on_frame(struct link *link, const struct frame *frame) {
     return true;
 }
 
-/* A hello is never seeded: it comes before the nonce is known, and again while founding. */
+/* Hellos and refusals are never seeded: they come before the other end's nonce is known, and may be
+ * the only thing that a refused node ever hears. */
 static int decode_next(const struct link *link, struct slice rest, struct frame *frame,
                        struct reason *why) {
     enum { KIND_OFFSET = 2 };
-    bool hello = rest.size > KIND_OFFSET &&
+    bool early = rest.size > KIND_OFFSET &&
                  (rest.data[KIND_OFFSET] == FRAME_HELLO || rest.data[KIND_OFFSET] == FRAME_REFUSED);
-    size_t limit = link->hello_came && !hello ? FRAME_BODY_MAX : FRAME_HELLO_MAX;
-    bool seeded = rest.size > KIND_OFFSET && rest.data[KIND_OFFSET] != FRAME_HELLO;
-    return frame_decode(rest, seeded ? link->receive_seed : 0, limit, frame, why);
+    size_t limit = link->hello_came && !early ? FRAME_BODY_MAX : FRAME_HELLO_MAX;
+    return frame_decode(rest, early ? 0 : link->receive_seed, limit, frame, why);
 }
 
 static void link_parse(struct link *link) {

@@ -60,12 +60,6 @@ void pending_add(struct pending *pending, struct request *request, uint64_t inde
     *slot(pending, index) = request;
     pending->count++;
     pending->waiting++;
-    pending->bytes += request->cost;
-}
-
-static void leave(struct pending *pending, struct request *request) {
-    pending->waiting--;
-    pending->bytes -= request->cost;
 }
 
 /* Orphans stay ascending by index, so that each applied entry looks at the front only. */
@@ -102,7 +96,7 @@ static void decide_orphans(struct pending *pending, uint64_t index, uint64_t ter
             break;
         }
         list_remove(at);
-        leave(pending, request);
+        pending->waiting--;
         if (request->index < index) {
             fail_unknown(request, "passed over while this node did not lead");
         } else if (request->term == term && *found == NULL) {
@@ -121,7 +115,7 @@ static struct request *shift(struct pending *pending) {
     pending->first++;
     pending->count--;
     if (request != NULL) {
-        leave(pending, request);
+        pending->waiting--;
     }
     return request;
 }
@@ -151,7 +145,7 @@ void pending_skip(struct pending *pending, uint64_t index) {
         struct request *request = LIST_ITEM(at, struct request, link);
         if (request->index <= index) {
             list_remove(at);
-            leave(pending, request);
+            pending->waiting--;
             fail_unknown(request, "covered by an image from another node");
         }
     }
@@ -167,7 +161,7 @@ uint64_t pending_expire(struct pending *pending, uint64_t now_ns) {
         struct request *request = *at;
         if (request->deadline_ns <= now_ns) {
             *at = NULL;
-            leave(pending, request);
+            pending->waiting--;
             fail_unknown(request, "no quorum acknowledged it in time");
         } else if (request->deadline_ns < earliest) {
             earliest = request->deadline_ns;
@@ -179,11 +173,20 @@ uint64_t pending_expire(struct pending *pending, uint64_t now_ns) {
         struct request *request = LIST_ITEM(at, struct request, link);
         if (request->deadline_ns <= now_ns) {
             list_remove(at);
-            leave(pending, request);
+            pending->waiting--;
             fail_unknown(request, "leadership was lost");
         } else if (request->deadline_ns < earliest) {
             earliest = request->deadline_ns;
         }
     }
     return earliest;
+}
+
+void pending_fail_all(struct pending *pending, const char *why) {
+    pending_orphan(pending);
+    struct list_link *link;
+    while ((link = list_pop_front(&pending->orphans)) != NULL) {
+        pending->waiting--;
+        fail_unknown(LIST_ITEM(link, struct request, link), why);
+    }
 }

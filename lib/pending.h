@@ -16,7 +16,6 @@ struct pending {
     uint64_t term;
     struct list_link orphans; /* of struct request, ascending by index */
     size_t waiting;           /* requests held in total */
-    size_t bytes;             /* sum of their cost */
 };
 
 void pending_init(struct pending *pending);
@@ -38,8 +37,10 @@ struct request *pending_take(struct pending *pending, uint64_t index, uint64_t t
 /* State up to `index` came from elsewhere (an image): what waited there is unknown. */
 void pending_skip(struct pending *pending, uint64_t index);
 
-/* Finishes as unknown what is past its deadline, or everything when now_ns is UINT64_MAX. Returns
- * the earliest deadline left. */
+/* Finishes as unknown what is past its deadline. Returns the earliest deadline left. */
 uint64_t pending_expire(struct pending *pending, uint64_t now_ns);
+
+/* Nothing will be applied any more: everything is unknown, `why` begins the sentence. */
+void pending_fail_all(struct pending *pending, const char *why);
 
 #endif

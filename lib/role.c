@@ -19,8 +19,8 @@ struct role_watcher {
     struct lkv_queue *queue; /* borrowed */
     void *tag;
     struct role_gate *gate;
-    bool told_ready; /* stepping_down is owed */
-    bool behind;     /* a soft change was held back */
+    uint64_t ready_term; /* told leader_ready of it: stepping_down is owed; 0: not */
+    bool behind;         /* a soft change was held back */
 };
 
 static void gate_unref(struct role_gate *gate) {
@@ -102,30 +102,36 @@ static int send(struct role_watcher *watcher, enum role_kind kind, uint64_t term
     return 0;
 }
 
+/* What a watcher that acts as leader is owed before it hears of anything else. */
+static int end_leadership(struct role_watcher *watcher) {
+    uint64_t term = watcher->ready_term;
+    watcher->ready_term = 0;
+    return send(watcher, ROLE_STEPPING_DOWN, term, 0);
+}
+
 /* Tells one watcher the role's present kind, after what is owed before it. */
 static int tell(struct role_watcher *watcher, const struct role *role) {
-    if (role->kind == ROLE_READY) {
-        watcher->behind = false;
-        watcher->told_ready = true;
-        return send(watcher, ROLE_READY, role->term, role->index);
-    }
-    if (watcher->told_ready) {
-        watcher->told_ready = false;
-        int rc = send(watcher, ROLE_STEPPING_DOWN, role->term, 0);
-        if (rc != 0 || role->kind == ROLE_STEPPING_DOWN) {
+    if (watcher->ready_term != 0) {
+        int rc = end_leadership(watcher);
+        if (rc != 0) {
             return rc;
         }
     }
-    if (role->kind == ROLE_STEPPING_DOWN) {
-        return 0; /* it was never told that we lead */
-    }
-    /* A program that does not take its messages must not make us hoard them. */
-    if (role->kind != ROLE_STOPPED && atomic_load(&watcher->gate->soft) > 0) {
-        watcher->behind = true;
-        return 0;
+    switch (role->kind) {
+    case ROLE_STEPPING_DOWN: return 0; /* told just now, or it never heard that we lead */
+    case ROLE_READY: watcher->ready_term = role->term; break;
+    case ROLE_STOPPED: break;
+    case ROLE_FOLLOWER:
+    case ROLE_CANDIDATE:
+        /* A program that does not take its messages must not make us hoard them. */
+        watcher->behind = atomic_load(&watcher->gate->soft) > 0;
+        if (watcher->behind) {
+            return 0;
+        }
+        break;
     }
     watcher->behind = false;
-    return send(watcher, role->kind, role->term, 0);
+    return send(watcher, role->kind, role->term, role->index);
 }
 
 int role_add_watcher(struct role *role, struct lkv_queue *queue, void *tag) {
