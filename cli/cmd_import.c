@@ -31,6 +31,7 @@ enum {
     PATIENCE_MS = 60000,
     RETRY_MS_MIN = 10,
     RETRY_MS_MAX = 500,
+    GRACE_MS = 300, /* for answers that come exactly at their deadline */
     TICK_MS = 100
 };
 
@@ -63,7 +64,8 @@ struct import {
     uint64_t line_number, acknowledged, retries, unknown, bad, failed;
     int last_rc, failed_rc;
     int64_t started_us, gap_from_us, gap_us, gap_at_us, patience_ms;
-    bool stopped; /* gave up or was interrupted */
+    int64_t over_ms; /* since when time is up; 0: it is not */
+    bool stopped;    /* gave up or was interrupted */
     int exit;
 };
 
@@ -189,7 +191,8 @@ static struct slot *slot_free(struct import *import) {
 
 static void fill(struct import *import) {
     /* While some were refused, more would only be refused too. */
-    while (import->in_flight + import->waiting < import->slot_count && import->waiting == 0) {
+    while (import->over_ms == 0 && import->in_flight + import->waiting < import->slot_count &&
+           import->waiting == 0) {
         if (!import->next_full) {
             import->next_full = read_line(import);
         }
@@ -209,7 +212,7 @@ static void fill(struct import *import) {
 static int64_t resubmit(struct import *import) {
     int64_t now = clock_ms();
     int64_t wait = TICK_MS;
-    for (size_t i = 0; import->waiting > 0 && i < import->slot_count; i++) {
+    for (size_t i = 0; import->over_ms == 0 && import->waiting > 0 && i < import->slot_count; i++) {
         struct slot *slot = &import->slots[i];
         if (slot->state != SLOT_WAITING) {
             continue;
@@ -274,15 +277,24 @@ static void give_up(struct import *import) {
     int64_t silent_ms = (clock_us() - import->gap_from_us) / 1000;
     int64_t patience = import->acknowledged > 0 ? import->patience_ms : import->cli->timeout_ms;
     bool idle = import->in_flight + import->waiting == 0;
-    if (idle || (silent_ms < patience && !deadline_passed(import->cli->deadline))) {
+    bool over = deadline_passed(import->cli->deadline) || (!idle && silent_ms >= patience);
+    if (!over) {
+        import->over_ms = 0;
+        return;
+    }
+    import->over_ms = import->over_ms != 0 ? import->over_ms : clock_ms();
+    if (import->in_flight > 0 && clock_ms() - import->over_ms < GRACE_MS) {
         return;
     }
     int rc = import->last_rc != 0 ? import->last_rc : LKV_ETIMEOUT;
+    bool timed_out = deadline_passed(import->cli->deadline);
     import->stopped = true;
     progress_end(&import->progress);
     import->exit = report_rc(import->cli, rc, NULL,
-                             "import ends at line %" PRIu64 ", nothing was acknowledged for %.1f s",
-                             import->line_number, (double)silent_ms / 1000);
+                             "import ends at line %" PRIu64 ", %s, after %.1f s without an "
+                             "acknowledgement",
+                             import->line_number, timed_out ? "its time is up" : "out of patience",
+                             (double)silent_ms / 1000);
 }
 
 static void wait_for_any(struct import *import, int64_t wait_ms) {
