@@ -180,6 +180,7 @@ void host_open(struct host *host, struct host_store *store, struct loop *loop, s
 void host_close(struct host *host) {
     net_listener_close(host->listener);
     server_close(host->server);
+    host->server = NULL;
     while (!list_empty(&host->greeting)) {
         struct greeting *greeting = LIST_ITEM(host->greeting.next, struct greeting, link);
         net_close(greeting->conn);
@@ -192,5 +193,5 @@ void host_close(struct host *host) {
 }
 
 uint64_t host_turn(struct host *host) {
-    return server_expire(host->server, loop_now_ns(host->loop));
+    return host->server != NULL ? server_expire(host->server, loop_now_ns(host->loop)) : UINT64_MAX;
 }

@@ -43,8 +43,8 @@ struct host {
 /* Listens at `address`; `options` with zero fields takes defaults. */
 void host_open(struct host *host, struct host_store *store, struct loop *loop, struct net *net,
                const char *address, const struct server_options *options);
-void host_close(struct host *host); /* keeps nothing: what it kept ends as LKV_ECLOSED */
+void host_close(struct host *host); /* what it kept ends as LKV_ECLOSED */
 void host_answer_kept(struct host *host);
-uint64_t host_turn(struct host *host); /* at each turn's end: when next */
+uint64_t host_turn(struct host *host); /* at each turn's end, also when closed: when next */
 
 #endif
