@@ -1,0 +1,130 @@
+#include "tests/sim/world.h"
+
+#include "base/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void sim_world_tell(struct sim_world *world, const char *format, ...) {
+    if (world->story == NULL) {
+        return;
+    }
+    char line[1400];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    world->story(world->story_arg, world->time.now_ns, line);
+}
+
+void sim_world_fail(struct sim_world *world, const char *format, ...) {
+    if (sim_world_failed(world)) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(world->failure, sizeof(world->failure), format, args);
+    va_end(args);
+    sim_world_tell(world, "WRONG: %s", world->failure);
+}
+
+void sim_world_run_ms(struct sim_world *world, uint64_t ms) {
+    uint64_t limit_ns = world->time.now_ns + ms * MS_NS;
+    while (!sim_world_failed(world) && sim_time_step(&world->time, limit_ns)) {
+    }
+}
+
+bool sim_world_until(struct sim_world *world, bool (*question)(struct sim_world *world),
+                     uint64_t limit_ms) {
+    uint64_t end_ns = world->time.now_ns + limit_ms * MS_NS;
+    while (!sim_world_failed(world) && world->time.now_ns < end_ns) {
+        if (question(world)) {
+            return true;
+        }
+        sim_world_run_ms(world, 1);
+    }
+    return !sim_world_failed(world) && question(world);
+}
+
+static void set_options(struct sim_node *node) {
+    const struct sim_plan *plan = &node->world->plan;
+    struct lkv_options *made = lkv_options_new();
+    ASSERT(made != NULL);
+    node->options = *made;
+    lkv_options_free(made);
+    struct lkv_options *options = &node->options;
+    (void)snprintf(options->dir, sizeof(options->dir), "db");
+    (void)snprintf(options->id, sizeof(options->id), "%s", node->name);
+    sim_net_address(node->number, options->listen);
+    for (size_t i = 0; plan->nodes > 1 && i < plan->nodes; i++) {
+        struct option_peer *peer = &options->peers[options->peer_count++];
+        (void)snprintf(peer->name, sizeof(peer->name), "n%zu", i + 1);
+        sim_net_address((unsigned)i, peer->address);
+    }
+    options->heartbeat_ms = plan->heartbeat_ms;
+    options->election_ms = plan->election_ms;
+    options->disk_hang_ms = plan->disk_hang_ms;
+    options->segment_bytes = plan->segment_bytes;
+    options->window_bytes = plan->window_bytes;
+    options->image_log_bytes = plan->image_log_bytes;
+    options->keep_entries = plan->keep_entries;
+    options->peer_inflight_bytes = plan->peer_inflight_bytes;
+    options->peer_inflight_requests = plan->peer_inflight_requests;
+}
+
+static void on_line(void *arg, int level, const char *json) {
+    const struct sim_node *node = arg;
+    (void)level;
+    sim_world_tell(node->world, "%s", json);
+}
+
+static void make_node(struct sim_world *world, unsigned number) {
+    struct sim_node *node = &world->nodes[number];
+    sim_node_init(node, world, number);
+    set_options(node);
+    if (world->story != NULL) {
+        node->options.trace =
+            (struct trace){.sink = on_line, .arg = node, .level = TRACE_INFO, .node = node->name};
+    }
+    node->disk = sim_disk_new(prng_next(&world->prng_life));
+    sim_disk_set_latency(node->disk, &world->plan.disk);
+}
+
+struct sim_world *sim_world_new(const struct sim_plan *plan,
+                                void (*story)(void *arg, uint64_t now_ns, const char *line),
+                                void *story_arg) {
+    struct sim_world *world = calloc(1, sizeof(*world));
+    ASSERT(world != NULL && plan->nodes <= SIM_NODES_MAX && plan->clients <= SIM_CLIENTS_MAX);
+    struct prng seeds = prng_of(plan->seed);
+    world->plan = *plan;
+    world->story = story;
+    world->story_arg = story_arg;
+    world->prng_fault = prng_of(prng_next(&seeds));
+    world->prng_load = prng_of(prng_next(&seeds));
+    world->prng_life = prng_of(prng_next(&seeds));
+    list_init(&world->ops);
+    sim_model_init(&world->model);
+    sim_net_init(&world->net, &world->time, prng_next(&seeds), plan->nodes, &plan->net);
+    for (unsigned i = 0; i < plan->nodes; i++) {
+        make_node(world, i);
+    }
+    return world;
+}
+
+void sim_world_free(struct sim_world *world) {
+    if (world == NULL) {
+        return;
+    }
+    sim_load_stop(world);
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        sim_node_crash(&world->nodes[i], true);
+        sim_disk_free(world->nodes[i].disk);
+    }
+    sim_net_fini(&world->net);
+    ASSERT(world->op_count == 0);
+    free(world->led);
+    sim_model_fini(&world->model);
+    sim_time_fini(&world->time);
+    free(world);
+}

@@ -1,0 +1,200 @@
+/* A cluster of real nodes in one process, one thread and virtual time, from one seed.
+ *
+ *   plan (drawn from the seed, or set by a scenario)
+ *     -> nodes on simulated loops, disks and a network; clients; faults
+ *     -> after each callback: what must always hold is checked against a model of the store that is
+ *        fed with the log's entries as they appear and as they commit
+ *
+ * The first thing that is wrong is kept in `failure`, and time stands still from then on. */
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+
+#include "lib/node.h"
+#include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_loop.h"
+#include "tests/sim/sim_net.h"
+#include "tests/sim/world_model.h"
+
+enum { SIM_NODES_MAX = 7, SIM_CLIENTS_MAX = 16 };
+
+enum sim_fault_kind {
+    SIM_KILL,        /* the process dies, its page cache stays */
+    SIM_POWER,       /* what was not synced may be lost */
+    SIM_CRASH_AT_OP, /* one of the two, in the middle of a disk operation */
+    SIM_POWER_ALL,   /* of all nodes at once */
+    SIM_CLEAN_RESTART,
+    SIM_PAUSE,
+    SIM_CUT_PAIR,
+    SIM_CUT_ONE_WAY,
+    SIM_ISOLATE,
+    SIM_SPLIT, /* into two halves */
+    SIM_RESET,
+    SIM_REPLAY,
+    SIM_DISK_STALL, /* syncs take long for a while */
+    SIM_DISK_ERROR, /* one operation fails */
+    SIM_DISK_FULL,
+    SIM_FAULTS
+};
+
+const char *sim_fault_name(enum sim_fault_kind kind);
+
+struct sim_plan {
+    uint64_t seed;
+    size_t nodes;
+    uint64_t heartbeat_ms, election_ms, disk_hang_ms;
+    uint64_t segment_bytes, window_bytes, image_log_bytes, keep_entries;
+    uint64_t peer_inflight_bytes, peer_inflight_requests;
+    struct sim_net_options net;
+    struct sim_disk_latency disk;
+    int64_t drift_ppm; /* of the fastest and the slowest clock */
+    uint64_t turn_ns_max;
+
+    size_t clients, depth; /* depth: of operations of one client at once */
+    uint32_t keys, hot_permille;
+    uint32_t value_bytes_max;
+    uint64_t op_pause_ns; /* between a client's operations, on average */
+    uint64_t timeout_ms;
+
+    uint64_t chaos_ms;       /* how long faults go on */
+    uint64_t fault_pause_ms; /* between them, on average */
+    uint64_t fault_ms_max;   /* how long one lasts */
+    bool faults_at_founding;
+    uint32_t weights[SIM_FAULTS]; /* 0: there is no such fault */
+};
+
+/* Three nodes, a quick network, no faults, no clients. */
+struct sim_plan sim_plan_calm(uint64_t seed);
+/* Everything drawn from the seed. */
+struct sim_plan sim_plan_swarm(uint64_t seed);
+
+enum sim_node_state { SIM_DOWN, SIM_UP, SIM_CLOSING };
+
+struct sim_world;
+
+struct sim_node {
+    struct sim_world *world;
+    unsigned number;
+    char name[16];
+    struct lkv_options options;
+    struct sim_disk *disk;
+    struct sim_loop loop;
+    struct node *node; /* NULL when down */
+    enum sim_node_state state;
+    unsigned lives;
+    uint64_t failed_starts; /* in a row */
+    bool dying, dying_by_power;
+    bool damaged;     /* on purpose, and it may refuse to start */
+    bool disk_failed; /* in this life, on purpose: it may stop */
+    struct sim_event restart, death, disk_heals, supervise;
+
+    /* What the checker saw of this life. */
+    uint64_t seen_next, seen_term; /* the window up to here is in the model; term of the last */
+    uint64_t seen_commit, seen_applied, term, led_term;
+    uint64_t checked_ns; /* when the whole state was compared last */
+    /* Of all lives. */
+    uint64_t durable_led_term; /* it led in it, so its disk must know it */
+};
+
+struct sim_call;
+
+struct sim_client {
+    struct sim_world *world;
+    unsigned number, node;
+    struct sim_event next;
+    size_t in_flight;
+};
+
+struct sim_counts {
+    uint64_t faults[SIM_FAULTS];
+    uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
+};
+
+struct sim_world {
+    struct sim_plan plan;
+    struct sim_time time;
+    struct sim_net net;
+    struct prng prng_fault, prng_load, prng_life;
+    struct sim_node nodes[SIM_NODES_MAX];
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    bool load_on;
+    uint64_t next_value;
+    struct list_link ops; /* of struct sim_call: no final message yet */
+    size_t op_count;
+    uint64_t completed_index; /* greatest index that a finished operation stands for */
+    struct sim_model model;
+    uint8_t *led; /* owned; [term]: number of its leader + 1 */
+    size_t led_capacity;
+    struct sim_event fault;
+    struct sim_counts counts;
+    char failure[1024]; /* empty: all is well */
+    /* Told what happens, line by line; may be NULL. */
+    void (*story)(void *arg, uint64_t now_ns, const char *line);
+    void *story_arg;
+};
+
+struct sim_world *sim_world_new(const struct sim_plan *plan,
+                                void (*story)(void *arg, uint64_t now_ns, const char *line),
+                                void *story_arg);
+void sim_world_free(struct sim_world *world); /* all nodes lose their power */
+
+void sim_world_fail(struct sim_world *world, const char *format, ...) PRINTF_LIKE(2, 3);
+void sim_world_tell(struct sim_world *world, const char *format, ...) PRINTF_LIKE(2, 3);
+static inline bool sim_world_failed(const struct sim_world *world) {
+    return world->failure[0] != '\0';
+}
+
+/* --- time; all stop at the first failure --- */
+void sim_world_run_ms(struct sim_world *world, uint64_t ms);
+bool sim_world_until(struct sim_world *world, bool (*question)(struct sim_world *world),
+                     uint64_t limit_ms);
+static inline uint64_t sim_world_now_ms(const struct sim_world *world) {
+    return world->time.now_ns / MS_NS;
+}
+
+/* --- nodes (world_node.c) --- */
+void sim_node_init(struct sim_node *node, struct sim_world *world, unsigned number);
+void sim_node_start(struct sim_node *node);
+void sim_node_crash(struct sim_node *node, bool power);
+void sim_node_close(struct sim_node *node, int64_t handover_ms);
+void sim_node_restart_in(struct sim_node *node, uint64_t ms);
+/* The checker's findings: it has stopped by itself; it has finished closing. */
+void sim_node_stopped(struct sim_node *node);
+void sim_node_finished(struct sim_node *node);
+bool sim_node_runs(const struct sim_node *node); /* up, founded, and not stopped */
+bool sim_node_leads(const struct sim_node *node);
+struct sim_node *sim_world_leader(struct sim_world *world); /* of the highest term, or NULL */
+uint64_t sim_node_commit(const struct sim_node *node);
+
+/* --- faults (world_faults.c) --- */
+void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind);
+void sim_faults_start(struct sim_world *world);
+void sim_world_heal(struct sim_world *world); /* everything, and starts what is down */
+void sim_isolate(struct sim_world *world, unsigned node, uint64_t until_ns);
+void sim_rejoin(struct sim_world *world, unsigned node);
+
+/* --- load (world_load.c) --- */
+void sim_load_start(struct sim_world *world);
+void sim_load_stop(struct sim_world *world);
+/* One operation now; the outcome is checked like any other. What became of it, when it has finished:
+ * `*done` (may be NULL) is set to 1 + enum lkv_outcome. */
+enum sim_call_kind { SIM_PUT, SIM_GET, SIM_GET_LOCAL, SIM_DELETE, SIM_DELETE_RANGE, SIM_RANGE };
+void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, uint64_t timeout_ms,
+                int *done);
+/* A put that is tried until it is done, waiting 5 s of virtual time at most. */
+bool sim_put_ok(struct sim_world *world, uint32_t key);
+/* Every operation that is under way has a node that may still answer it, and in time. */
+void sim_check_silence(struct sim_world *world);
+
+/* --- checks (world_check.c) --- */
+void sim_check_node(struct sim_node *node);
+void sim_check_life_begins(struct sim_node *node);
+void sim_check_state(struct sim_node *node); /* every key against the model */
+bool sim_world_converged(struct sim_world *world);
+void sim_check_end(struct sim_world *world); /* after all operations have finished */
+
+/* --- a whole story (world_run.c) --- */
+/* Founding, chaos, healing, convergence, and once more after a power cut of all: false when something
+ * is wrong. */
+bool sim_world_play(struct sim_world *world);
+
+#endif

@@ -1,0 +1,204 @@
+/* Faults: which one, where, how long; and the end of all of them. */
+#include "tests/sim/world.h"
+
+#define FOREVER UINT64_MAX
+
+static const char *const names[SIM_FAULTS] = {
+    [SIM_KILL] = "kill",
+    [SIM_POWER] = "power-cut",
+    [SIM_CRASH_AT_OP] = "crash-in-operation",
+    [SIM_POWER_ALL] = "power-cut-of-all",
+    [SIM_CLEAN_RESTART] = "clean-restart",
+    [SIM_PAUSE] = "pause",
+    [SIM_CUT_PAIR] = "cut-pair",
+    [SIM_CUT_ONE_WAY] = "cut-one-way",
+    [SIM_ISOLATE] = "isolate",
+    [SIM_SPLIT] = "split",
+    [SIM_RESET] = "reset",
+    [SIM_REPLAY] = "replay",
+    [SIM_DISK_STALL] = "disk-stall",
+    [SIM_DISK_ERROR] = "disk-error",
+    [SIM_DISK_FULL] = "disk-full",
+};
+
+const char *sim_fault_name(enum sim_fault_kind kind) {
+    return names[kind];
+}
+
+static uint64_t draw(struct sim_world *world, uint64_t bound) {
+    return prng_below(&world->prng_fault, bound);
+}
+
+/* Mostly short, sometimes as long as the plan allows. */
+static uint64_t draw_ms(struct sim_world *world) {
+    uint64_t max_ms = world->plan.fault_ms_max;
+    return 1 + draw(world, draw(world, 4) == 0 ? max_ms : max_ms / 8 + 1);
+}
+
+/* ------------------------------------------------------------------ network */
+
+void sim_isolate(struct sim_world *world, unsigned node, uint64_t until_ns) {
+    for (unsigned other = 0; other < world->plan.nodes; other++) {
+        if (other != node) {
+            sim_net_cut(&world->net, node, other, until_ns);
+            sim_net_cut(&world->net, other, node, until_ns);
+        }
+    }
+}
+
+void sim_rejoin(struct sim_world *world, unsigned node) {
+    for (unsigned other = 0; other < world->plan.nodes; other++) {
+        sim_net_mend(&world->net, node, other);
+        sim_net_mend(&world->net, other, node);
+    }
+}
+
+static void split(struct sim_world *world, uint64_t until_ns) {
+    uint64_t side = draw(world, UINT64_C(1) << world->plan.nodes);
+    for (unsigned a = 0; a < world->plan.nodes; a++) {
+        for (unsigned b = 0; b < world->plan.nodes; b++) {
+            if (a != b && ((side >> a) & 1) != ((side >> b) & 1)) {
+                sim_net_cut(&world->net, a, b, until_ns);
+            }
+        }
+    }
+}
+
+static void network_fault(struct sim_world *world, enum sim_fault_kind kind, unsigned at) {
+    unsigned other = (unsigned)draw(world, world->plan.nodes);
+    uint64_t until_ns = world->time.now_ns + draw_ms(world) * MS_NS;
+    if (kind == SIM_ISOLATE) {
+        sim_isolate(world, at, until_ns);
+    } else if (kind == SIM_SPLIT) {
+        split(world, until_ns);
+    } else if (kind == SIM_RESET) {
+        (void)sim_net_reset(&world->net, at);
+    } else if (kind == SIM_REPLAY) {
+        (void)sim_net_replay(&world->net);
+    } else if (other != at) {
+        sim_net_cut(&world->net, at, other, until_ns);
+        if (kind == SIM_CUT_PAIR) {
+            sim_net_cut(&world->net, other, at, until_ns);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ disk */
+
+static void stall(struct sim_world *world, struct sim_node *node) {
+    struct sim_disk_latency latency = world->plan.disk;
+    latency.sync_hang_ns = draw_ms(world) * MS_NS;
+    sim_disk_set_latency(node->disk, &latency);
+}
+
+static void fail_once(struct sim_world *world, struct sim_node *node) {
+    static const int kinds[] = {SIM_SYNC, SIM_WRITE, SIM_SYNC_DIR, SIM_RENAME,
+                                SIM_OPEN, SIM_READ,  SIM_REMOVE,   SIM_SYNC | SIM_WRITE,
+                                SIM_ANY,  SIM_LIST,  SIM_TRUNCATE, SIM_SYNC};
+    int kind = kinds[draw(world, sizeof(kinds) / sizeof(kinds[0]))];
+    node->disk_failed = true;
+    sim_disk_fail(node->disk, kind, draw(world, 20), LKV_EIO, draw(world, 8) == 0);
+}
+
+static void fill(struct sim_world *world, struct sim_node *node) {
+    const uint64_t large = UINT64_C(1) << 40;
+    uint64_t left = 0;
+    sim_disk_set_capacity(node->disk, large);
+    if (disk_free_bytes(sim_disk_seam(node->disk), "db", &left) == 0) {
+        sim_disk_set_capacity(node->disk, large - left + draw(world, 32 * 1024));
+    }
+}
+
+static void disk_fault(struct sim_world *world, enum sim_fault_kind kind, struct sim_node *node) {
+    if (kind == SIM_DISK_STALL) {
+        stall(world, node);
+    } else if (kind == SIM_DISK_ERROR) {
+        fail_once(world, node);
+    } else {
+        fill(world, node);
+    }
+    sim_event_in(&world->time, &node->disk_heals, draw_ms(world) * MS_NS);
+}
+
+/* ------------------------------------------------------------------ processes */
+
+static void crash(struct sim_world *world, struct sim_node *node, bool power) {
+    if (node->state == SIM_DOWN) {
+        return;
+    }
+    sim_node_crash(node, power);
+    sim_node_restart_in(node, draw_ms(world));
+}
+
+static void process_fault(struct sim_world *world, enum sim_fault_kind kind,
+                          struct sim_node *node) {
+    if (kind == SIM_KILL || kind == SIM_POWER) {
+        crash(world, node, kind == SIM_POWER);
+    } else if (kind == SIM_POWER_ALL) {
+        for (size_t i = 0; i < world->plan.nodes; i++) {
+            crash(world, &world->nodes[i], true);
+        }
+    } else if (kind == SIM_CRASH_AT_OP) {
+        uint64_t op = sim_disk_op_count(node->disk) + draw(world, draw(world, 2) == 0 ? 6 : 60);
+        sim_disk_crash_at(node->disk, op);
+    } else if (kind == SIM_CLEAN_RESTART) {
+        sim_node_close(node, draw(world, 2) == 0 ? 0 : (int64_t)draw(world, 1000));
+    } else if (node->state != SIM_DOWN) {
+        sim_loop_pause(&node->loop, draw_ms(world) * MS_NS);
+    }
+}
+
+/* ------------------------------------------------------------------ the course of events */
+
+void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind) {
+    unsigned at = (unsigned)draw(world, world->plan.nodes);
+    sim_world_tell(world, "fault %s at n%u", names[kind], at + 1);
+    world->counts.faults[kind]++;
+    if (kind <= SIM_PAUSE) {
+        process_fault(world, kind, &world->nodes[at]);
+    } else if (kind <= SIM_REPLAY) {
+        network_fault(world, kind, at);
+    } else {
+        disk_fault(world, kind, &world->nodes[at]);
+    }
+}
+
+static void plan_next(struct sim_world *world) {
+    sim_event_in(&world->time, &world->fault, draw(world, 2 * world->plan.fault_pause_ms) * MS_NS);
+}
+
+static void fire_fault(struct sim_event *event) {
+    struct sim_world *world = LIST_ITEM(event, struct sim_world, fault);
+    uint64_t total = 0;
+    for (size_t i = 0; i < SIM_FAULTS; i++) {
+        total += world->plan.weights[i];
+    }
+    uint64_t at = draw(world, total);
+    size_t kind = 0;
+    while (total > 0 && at >= world->plan.weights[kind]) {
+        at -= world->plan.weights[kind++];
+    }
+    if (total > 0) {
+        sim_fault_begin(world, (enum sim_fault_kind)kind);
+        plan_next(world);
+    }
+}
+
+void sim_faults_start(struct sim_world *world) {
+    world->fault.fire = fire_fault;
+    plan_next(world);
+}
+
+void sim_world_heal(struct sim_world *world) {
+    sim_world_tell(world, "everything heals");
+    sim_event_cancel(&world->time, &world->fault);
+    sim_net_mend_all(&world->net);
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        struct sim_node *node = &world->nodes[i];
+        sim_event_in(&world->time, &node->disk_heals, 0);
+        sim_disk_crash_at(node->disk, FOREVER);
+        if (node->state == SIM_DOWN) {
+            sim_node_restart_in(node, 0);
+        }
+    }
+}

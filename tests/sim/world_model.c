@@ -1,0 +1,238 @@
+#include "tests/sim/world_model.h"
+
+#include "base/assert.h"
+#include "base/crc.h"
+#include "kv/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void sim_model_init(struct sim_model *model) {
+    *model = (struct sim_model){.revision = 1};
+}
+
+void sim_model_fini(struct sim_model *model) {
+    for (uint64_t i = 0; i <= model->last && i < model->capacity; i++) {
+        struct sim_entry *next;
+        for (struct sim_entry *entry = model->by_index[i]; entry != NULL; entry = next) {
+            next = entry->next;
+            free(entry);
+        }
+    }
+    free((void *)model->by_index);
+    free((void *)model->committed);
+    for (size_t i = 0; i < SIM_KEYS_MAX; i++) {
+        free(model->keys[i].versions);
+    }
+    free(model->values);
+}
+
+/* ------------------------------------------------------------------ keys and values */
+
+void sim_key_text(uint32_t key, char out[static SIM_KEY_SIZE]) {
+    (void)snprintf(out, SIM_KEY_SIZE, "k%03u", key % 1000);
+}
+
+bool sim_key_number(struct slice text, uint32_t *key) {
+    if (text.size != 4 || text.data[0] != 'k') {
+        return false;
+    }
+    *key = 0;
+    for (size_t i = 1; i < 4; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+        *key = *key * 10 + (uint32_t)(text.data[i] - '0');
+    }
+    return *key <= SIM_KEYS_MAX;
+}
+
+void sim_value_fill(uint64_t number, uint8_t *out, size_t size) {
+    ASSERT(size >= sizeof(number));
+    memcpy(out, &number, sizeof(number));
+    for (size_t i = sizeof(number); i < size; i++) {
+        out[i] = (uint8_t)(number * 31 + i * 7);
+    }
+}
+
+uint64_t sim_value_number(struct slice bytes) {
+    uint64_t number = 0;
+    if (bytes.size >= sizeof(number)) {
+        memcpy(&number, bytes.data, sizeof(number));
+    }
+    return number;
+}
+
+struct sim_value *sim_model_value(struct sim_model *model, uint64_t number) {
+    if (number >= model->value_capacity) {
+        size_t capacity = (size_t)number * 2 + 256;
+        model->values = realloc(model->values, capacity * sizeof(*model->values));
+        ASSERT(model->values != NULL);
+        memset(model->values + model->value_capacity, 0,
+               (capacity - model->value_capacity) * sizeof(*model->values));
+        model->value_capacity = capacity;
+    }
+    return &model->values[number];
+}
+
+/* ------------------------------------------------------------------ entries */
+
+static void reserve(struct sim_model *model, uint64_t index) {
+    if (index < model->capacity) {
+        return;
+    }
+    size_t capacity = (size_t)index * 2 + 1024;
+    size_t more = capacity - model->capacity;
+    model->by_index = realloc((void *)model->by_index, capacity * sizeof(struct sim_entry *));
+    model->committed = realloc((void *)model->committed, capacity * sizeof(struct sim_entry *));
+    ASSERT(model->by_index != NULL && model->committed != NULL);
+    memset((void *)(model->by_index + model->capacity), 0, more * sizeof(struct sim_entry *));
+    memset((void *)(model->committed + model->capacity), 0, more * sizeof(struct sim_entry *));
+    model->capacity = capacity;
+}
+
+struct sim_entry *sim_model_find(const struct sim_model *model, uint64_t index, uint64_t term) {
+    struct sim_entry *entry = index < model->capacity ? model->by_index[index] : NULL;
+    while (entry != NULL && entry->term != term) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+static bool understand(struct sim_entry *seen, struct slice payload) {
+    struct kv_command command;
+    struct reason why = {{0}};
+    if (kv_command_decode(payload, &command, &why) != 0 ||
+        !sim_key_number(command.key, &seen->key)) {
+        return false;
+    }
+    seen->is_put = command.op == KV_PUT;
+    seen->is_delete = command.op == KV_DELETE;
+    seen->end = seen->key + 1;
+    if (seen->is_put) {
+        seen->value = sim_value_number(command.value);
+        seen->value_print = crc32c(0, command.value);
+        return true;
+    }
+    return command.end.size == 0 || sim_key_number(command.end, &seen->end);
+}
+
+bool sim_model_see(struct sim_model *model, const struct entry *entry) {
+    struct slice payload = blob_slice(entry->payload);
+    uint64_t print = crc32c((uint32_t)entry->type, payload);
+    struct sim_entry *known = sim_model_find(model, entry->index, entry->term);
+    if (known != NULL) {
+        (void)snprintf(model->why, sizeof(model->why),
+                       "entry %" PRIu64 " of term %" PRIu64 " exists with two contents",
+                       entry->index, entry->term);
+        return known->print == print;
+    }
+    struct sim_entry *seen = calloc(1, sizeof(*seen));
+    ASSERT(seen != NULL);
+    seen->index = entry->index;
+    seen->term = entry->term;
+    seen->type = entry->type;
+    seen->print = print;
+    reserve(model, entry->index);
+    seen->next = model->by_index[entry->index];
+    model->by_index[entry->index] = seen;
+    model->last = entry->index > model->last ? entry->index : model->last;
+    (void)snprintf(model->why, sizeof(model->why), "entry %" PRIu64 " is no command of ours",
+                   entry->index);
+    return entry->type != ENTRY_COMMAND || understand(seen, payload);
+}
+
+/* ------------------------------------------------------------------ effects */
+
+static struct sim_version *newest(struct sim_key *key) {
+    return key->count > 0 ? &key->versions[key->count - 1] : NULL;
+}
+
+static struct sim_version *add_version(struct sim_key *key, uint64_t index) {
+    if (key->count == key->capacity) {
+        key->capacity = key->capacity * 2 + 16;
+        key->versions = realloc(key->versions, key->capacity * sizeof(*key->versions));
+        ASSERT(key->versions != NULL);
+    }
+    struct sim_version *version = &key->versions[key->count++];
+    *version = (struct sim_version){.index = index};
+    return version;
+}
+
+static void put(struct sim_model *model, const struct sim_entry *entry) {
+    struct sim_key *key = &model->keys[entry->key];
+    struct sim_version old = newest(key) != NULL ? *newest(key) : (struct sim_version){0};
+    struct sim_version *version = add_version(key, entry->index);
+    model->revision++;
+    version->live = true;
+    version->value = entry->value;
+    version->print = entry->value_print;
+    version->mod_rev = model->revision;
+    version->create_rev = old.live ? old.create_rev : model->revision;
+    version->version = old.live ? old.version + 1 : 1;
+}
+
+static uint64_t delete_range(struct sim_model *model, const struct sim_entry *entry) {
+    uint64_t count = 0;
+    for (uint32_t i = entry->key; i < entry->end && i < SIM_KEYS_MAX; i++) {
+        struct sim_key *key = &model->keys[i];
+        if (newest(key) != NULL && newest(key)->live) {
+            (void)add_version(key, entry->index);
+            count++;
+        }
+    }
+    model->revision += count > 0;
+    return count;
+}
+
+bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, uint64_t seen_term) {
+    ASSERT(index == model->commit + 1);
+    struct sim_entry *entry = sim_model_find(model, index, term);
+    if (entry == NULL) {
+        (void)snprintf(model->why, sizeof(model->why),
+                       "entry %" PRIu64 " of term %" PRIu64 " is committed, nobody appended it",
+                       index, term);
+        return false;
+    }
+    entry->committed = true;
+    entry->seen_term = seen_term;
+    model->committed[index] = entry;
+    model->commit = index;
+    if (entry->is_put) {
+        put(model, entry);
+    } else if (entry->is_delete) {
+        entry->count = delete_range(model, entry);
+    }
+    entry->revision = model->revision;
+    if (entry->value == 0) {
+        return true;
+    }
+    struct sim_value *value = sim_model_value(model, entry->value);
+    (void)snprintf(model->why, sizeof(model->why),
+                   "value %" PRIu64 " is committed at %" PRIu64 ", %s %" PRIu64, entry->value,
+                   index, value->not_done ? "reported as not done, before" : "and was at",
+                   value->committed);
+    bool fine = value->committed == 0 && !value->not_done;
+    value->committed = index;
+    return fine;
+}
+
+const struct sim_version *sim_model_at(const struct sim_model *model, uint32_t key,
+                                       uint64_t index) {
+    const struct sim_key *found = &model->keys[key];
+    size_t low = 0, high = found->count; /* the first version beyond index lies in [low, high] */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (found->versions[middle].index <= index) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low > 0 && found->versions[low - 1].live ? &found->versions[low - 1] : NULL;
+}
+
+uint64_t sim_model_revision(const struct sim_model *model, uint64_t index) {
+    return index == 0 || index > model->commit ? 1 : model->committed[index]->revision;
+}

@@ -1,0 +1,106 @@
+/* What a seed stands for. Each thing is drawn from few values that differ much, so that seeds differ
+ * in kind and not only in numbers. */
+#include "tests/sim/world.h"
+
+#define US_NS UINT64_C(1000)
+#define KIB   UINT64_C(1024)
+
+struct sim_plan sim_plan_calm(uint64_t seed) {
+    return (struct sim_plan){
+        .seed = seed,
+        .nodes = 3,
+        .heartbeat_ms = 50,
+        .election_ms = 300,
+        .disk_hang_ms = 2000,
+        .segment_bytes = 64 * KIB,
+        .window_bytes = 64 * KIB,
+        .image_log_bytes = 1024 * KIB,
+        .keep_entries = 1000,
+        .peer_inflight_bytes = 1024 * KIB,
+        .peer_inflight_requests = 512,
+        .net = {.latency_min_ns = 50 * US_NS,
+                .latency_max_ns = 300 * US_NS,
+                .window_bytes = 256 * KIB,
+                .retransmit_backoff = true},
+        .disk = {.op_ns = 5 * US_NS, .sync_ns = 800 * US_NS, .byte_ps = 300},
+        .turn_ns_max = 20 * US_NS,
+        .depth = 1,
+        .keys = 16,
+        .hot_permille = 200,
+        .value_bytes_max = 64,
+        .op_pause_ns = 100 * MS_NS,
+        .timeout_ms = 2000,
+        .fault_pause_ms = 1000,
+        .fault_ms_max = 3000,
+    };
+}
+
+#define PICK(prng, ...)                         \
+    pick(prng, (const uint64_t[]){__VA_ARGS__}, \
+         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static uint64_t pick(struct prng *prng, const uint64_t *values, size_t count) {
+    return values[prng_below(prng, count)];
+}
+
+static void draw_world(struct prng *prng, struct sim_plan *plan) {
+    plan->nodes = (size_t)PICK(prng, 1, 2, 3, 3, 3, 3, 4, 5, 5);
+    plan->election_ms = PICK(prng, 150, 300, 300, 600);
+    plan->heartbeat_ms = plan->election_ms / PICK(prng, 3, 6, 6, 10);
+    plan->disk_hang_ms = PICK(prng, 500, 2000, 2000);
+    plan->segment_bytes = PICK(prng, 2, 4, 16, 64) * KIB;
+    plan->window_bytes = PICK(prng, 1, 16, 256) * KIB;
+    plan->image_log_bytes = PICK(prng, 1, 4, 32, 1024) * KIB;
+    plan->keep_entries = PICK(prng, 0, 1, 10, 100, 1000);
+    plan->peer_inflight_bytes = PICK(prng, 1, 16, 1024) * KIB;
+    plan->peer_inflight_requests = PICK(prng, 1, 4, 512);
+    plan->drift_ppm = (int64_t)PICK(prng, 0, 50, 10000);
+    plan->turn_ns_max = PICK(prng, 0, 20, 500) * US_NS;
+}
+
+static void draw_net(struct prng *prng, struct sim_net_options *net) {
+    net->latency_min_ns = PICK(prng, 20, 100, 5000) * US_NS;
+    net->latency_max_ns = net->latency_min_ns * PICK(prng, 2, 4, 10);
+    net->spike_permille = (uint32_t)PICK(prng, 0, 0, 2, 50);
+    net->spike_ns = PICK(prng, 20, 200, 1000) * MS_NS;
+    net->window_bytes = PICK(prng, 4, 64, 256) * KIB;
+    net->split_permille = (uint32_t)PICK(prng, 0, 20, 500);
+    net->retransmit_backoff = prng_below(prng, 2) == 0;
+}
+
+static void draw_disk(struct prng *prng, struct sim_disk_latency *disk) {
+    disk->op_ns = PICK(prng, 1, 20, 200) * US_NS;
+    disk->sync_ns = PICK(prng, 50, 1000, 10000) * US_NS;
+    disk->byte_ps = PICK(prng, 0, 300, 20000);
+}
+
+static void draw_load(struct prng *prng, struct sim_plan *plan) {
+    plan->clients = (size_t)PICK(prng, 1, 3, 8, 16);
+    plan->depth = (size_t)PICK(prng, 1, 1, 8, 40);
+    plan->keys = (uint32_t)PICK(prng, 2, 16, 100);
+    plan->hot_permille = (uint32_t)PICK(prng, 0, 300, 900);
+    plan->value_bytes_max = (uint32_t)PICK(prng, 8, 100, 1000, 4000);
+    plan->op_pause_ns = PICK(prng, 10, 50, 200) * MS_NS;
+    plan->timeout_ms = PICK(prng, 100, 1000, 3000);
+}
+
+static void draw_faults(struct prng *prng, struct sim_plan *plan) {
+    plan->chaos_ms = PICK(prng, 3, 10, 30) * 1000;
+    plan->fault_pause_ms = PICK(prng, 100, 500, 2000);
+    plan->fault_ms_max = PICK(prng, 200, 2000, 6000);
+    plan->faults_at_founding = prng_below(prng, 4) == 0;
+    for (size_t i = 0; i < SIM_FAULTS; i++) {
+        plan->weights[i] = (uint32_t)PICK(prng, 0, 0, 1, 4);
+    }
+}
+
+struct sim_plan sim_plan_swarm(uint64_t seed) {
+    struct prng prng = prng_of(seed ^ UINT64_C(0x5eed5eed5eed5eed));
+    struct sim_plan plan = sim_plan_calm(seed);
+    draw_world(&prng, &plan);
+    draw_net(&prng, &plan.net);
+    draw_disk(&prng, &plan.disk);
+    draw_load(&prng, &plan);
+    draw_faults(&prng, &plan);
+    return plan;
+}

@@ -1,0 +1,104 @@
+/* One seed from its founding to its end. */
+#include "tests/sim/world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { ROUND_MS = 100, FOUNDING_MS = 60000 };
+
+static bool has_leader(struct sim_world *world) {
+    return sim_world_leader(world) != NULL;
+}
+
+static bool is_quiet(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        const struct sim_node *node = &world->nodes[i];
+        if (node->state == SIM_CLOSING || node->loop.paused_until_ns > world->time.now_ns) {
+            return false;
+        }
+    }
+    return world->op_count == 0;
+}
+
+static void start_all(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        sim_node_restart_in(&world->nodes[i], prng_below(&world->prng_life, 300));
+    }
+}
+
+static void run_checked(struct sim_world *world, uint64_t ms) {
+    uint64_t end_ns = world->time.now_ns + ms * MS_NS;
+    while (!sim_world_failed(world) && world->time.now_ns < end_ns) {
+        sim_world_run_ms(world, ROUND_MS);
+        sim_check_silence(world);
+    }
+}
+
+static void explain(struct sim_world *world, const char *what, uint64_t limit_ms) {
+    char text[700];
+    size_t at = 0;
+    for (size_t i = 0; i < world->plan.nodes && at < sizeof(text); i++) {
+        const struct sim_node *node = &world->nodes[i];
+        const struct node *n = node->node;
+        if (n == NULL) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "; %s is down", node->name);
+            continue;
+        }
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "; %s %s term %" PRIu64 " applied %" PRIu64 "%s%s", node->name,
+                               n->role == RAFT_LEADER ? "leads" : "follows", n->term, n->applied,
+                               n->running ? "" : " unfounded", n->stop_rc != 0 ? " stopped" : "");
+    }
+    sim_world_fail(world, "%s within %" PRIu64 " ms%s", what, limit_ms, text);
+}
+
+/* Everything is well: then a leader within bounds, all that was promised, and equal states. */
+static void converge(struct sim_world *world) {
+    const struct sim_plan *plan = &world->plan;
+    uint64_t election_ms = 2 * plan->election_ms;
+    uint64_t grace_ms = plan->fault_ms_max + 2 * plan->timeout_ms + 4000;
+    sim_load_stop(world);
+    if (!sim_world_until(world, is_quiet, grace_ms)) {
+        explain(world, "not quiet", grace_ms);
+    }
+    sim_check_silence(world);
+    uint64_t limit_ms = 20 * election_ms;
+    if (!sim_world_until(world, sim_world_converged, limit_ms)) {
+        explain(world, "no agreement", limit_ms);
+    }
+    sim_check_end(world);
+    if (!sim_world_failed(world) && !sim_put_ok(world, 1)) {
+        explain(world, "no write", 5000);
+    }
+}
+
+static void found(struct sim_world *world) {
+    start_all(world);
+    if (world->plan.faults_at_founding) {
+        return;
+    }
+    if (!sim_world_until(world, has_leader, FOUNDING_MS)) {
+        explain(world, "no first leader", FOUNDING_MS);
+    }
+}
+
+/* What was acknowledged is there after all have lost their power at once (S24). */
+static void restart_all(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.nodes && !sim_world_failed(world); i++) {
+        sim_node_crash(&world->nodes[i], prng_below(&world->prng_life, 4) != 0);
+        sim_node_restart_in(&world->nodes[i], prng_below(&world->prng_life, 1000));
+    }
+    sim_world_run_ms(world, 1500);
+}
+
+bool sim_world_play(struct sim_world *world) {
+    found(world);
+    sim_load_start(world);
+    sim_faults_start(world);
+    run_checked(world, world->plan.chaos_ms);
+    sim_world_heal(world);
+    converge(world);
+    restart_all(world);
+    converge(world);
+    return !sim_world_failed(world);
+}
