@@ -30,7 +30,7 @@
 
 enum {
     PROBES_MAX = 16,       /* in flight to a target that is not proven */
-    BACKOFF_MS_FIRST = 10, /* doubled, once every endpoint has failed */
+    BACKOFF_MS_FIRST = 10, /* after a round in which every endpoint has failed; then doubled */
     BACKOFF_MS_MAX = 100,
     PASS_ON_AFTER_MS = 2000 /* without success: perhaps the leader's address is not for us */
 };
@@ -279,13 +279,14 @@ static size_t active_links(const struct client *client) {
 
 /* ------------------------------------------------------------------ the target */
 
-/* The first round through the endpoints is at once, the next ones ever slower up to a limit, and
- * never in step with other clients. */
+/* A round through the endpoints, and to a leader that one of them names, is at once. The pause before
+ * the next round grows up to a limit, and never keeps step with other clients. */
 static uint64_t backoff_ns(struct client *client) {
-    if (client->failures <= client->endpoint_count) {
+    size_t round = client->endpoint_count + 1;
+    if (client->failures % round != 0) {
         return 0;
     }
-    size_t doublings = client->failures - client->endpoint_count - 1;
+    size_t doublings = client->failures / round - 1;
     uint64_t ms = doublings < 8 ? (uint64_t)BACKOFF_MS_FIRST << doublings : BACKOFF_MS_MAX;
     ms = ms < BACKOFF_MS_MAX ? ms : BACKOFF_MS_MAX;
     uint64_t half_ns = ms * NS_PER_MS / 2;
