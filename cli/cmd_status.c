@@ -33,6 +33,11 @@ static const char *word(const struct lkv_msg *status, const char *name) {
     return value != NULL ? value : "";
 }
 
+/* The directory of one member of several, opened without the others. */
+static bool is_offline(const struct lkv_msg *status) {
+    return strncmp(word(status, "state"), "offline", 7) == 0;
+}
+
 static int ask(struct store *store, struct lkv_msg **status) {
     int64_t patience_ms = clock_ms() + (store->embedded ? ELECTION_WAIT_MS : 0);
     for (;;) {
@@ -40,7 +45,7 @@ static int ask(struct store *store, struct lkv_msg **status) {
         const char *leader = rc == 0 ? lkv_msg_str(*status, "leader") : "";
         bool leads = rc == 0 && leader != NULL && *leader != '\0';
         bool replayed = !store->embedded || number(*status, "applied") >= number(*status, "commit");
-        bool settled = rc < 0 || (leads && replayed);
+        bool settled = rc < 0 || is_offline(*status) || (leads && replayed);
         if (settled || clock_ms() >= patience_ms || deadline_passed(store->cli->deadline)) {
             return rc;
         }
@@ -90,8 +95,18 @@ static void judge(const struct lkv_msg *status, struct verdict *verdict) {
             text_printf(&verdict->why, "%s%s", silent > 1 ? ", " : "", member.id);
         }
     }
-    if (*word(status, "leader") == '\0') {
-        *verdict = (struct verdict){.exit = KVCTL_UNHEALTHY, .word = "unhealthy", .color = "31"};
+    bool offline = is_offline(status);
+    if (offline || *word(status, "leader") == '\0') {
+        text_clear(&verdict->why);
+        verdict->exit = KVCTL_UNHEALTHY;
+        verdict->word = offline ? "offline" : "unhealthy";
+        verdict->color = "31";
+    }
+    if (offline) {
+        text_printf(&verdict->why, "%s is not running; this is what its disk holds",
+                    word(status, "id"));
+        text_add_string(&verdict->advice, "start it with `kvctl serve` and its old command line");
+    } else if (*word(status, "leader") == '\0') {
         text_printf(&verdict->why, "%s knows no leader (%s)", word(status, "id"),
                     word(status, "state"));
         text_printf(&verdict->advice,

@@ -11,6 +11,8 @@
 
 const char default_endpoint[] = "127.0.0.1:7001";
 
+enum { REPLAY_LOOK_MS = 5 };
+
 /* ------------------------------------------------------------------ options */
 
 int option_set(struct cli *cli, struct lkv_options *options, const char *name, const char *text) {
@@ -106,10 +108,35 @@ static size_t member_count(const struct store *store) {
     return count;
 }
 
+/* A store that was just opened still replays its log; a local read would not wait for it. */
+static void await_replay(struct store *store) {
+    bool replayed = false;
+    while (!replayed && !deadline_passed(store->cli->deadline)) {
+        struct lkv_msg *status = NULL;
+        uint64_t commit = 0;
+        uint64_t applied = 0;
+        int rc = lkv_status(store->db, store_left(store), &status);
+        if (rc == 0) {
+            const char *leader = lkv_msg_str(status, "leader");
+            lkv_msg_u64(status, "commit", &commit);
+            lkv_msg_u64(status, "applied", &applied);
+            replayed = leader != NULL && *leader != '\0' && applied >= commit;
+        }
+        lkv_msg_free(status);
+        if (rc < 0) {
+            return; /* the command itself will tell */
+        }
+        clock_wait(replayed ? 0 : REPLAY_LOOK_MS);
+    }
+}
+
 /* A member of a cluster, alone: what it holds may be old, and what it took would be lost. */
 static int check_member(struct store *store, const char *dir, enum purpose purpose) {
     size_t members = member_count(store);
     if (members <= 1) {
+        if (store->how == LKV_LOCAL) {
+            await_replay(store);
+        }
         return 0;
     }
     if (purpose == TO_WRITE) {
@@ -120,7 +147,7 @@ static int check_member(struct store *store, const char *dir, enum purpose purpo
     }
     report_warning(store->cli,
                    "%s belongs to a member of a cluster of %zu that is not running: what it shows "
-                   "may be old",
+                   "may be old, or was never acknowledged",
                    dir, members);
     store->how = LKV_LOCAL;
     return 0;
@@ -133,6 +160,8 @@ static int open_directory(struct store *store, const char *dir, enum purpose pur
         return exit;
     }
     exit = option_set(store->cli, options, "dir", dir);
+    /* A member of several takes no part in its cluster for the sake of one command. */
+    exit = exit == 0 ? option_set(store->cli, options, "offline", "on") : exit;
     if (exit != 0) {
         lkv_options_free(options);
         return exit;

@@ -33,4 +33,11 @@ check_agreement
 say "S17: the directory of one member does not serve as another"
 stop n3
 expect 3 timeout 10 "$KVCTL" serve --id n2 --dir "$T/n3" --listen 127.0.0.1:7103 --peers "$peers"
+
+say "a member that is not running: its directory is read, with a warning, and not written"
+expect 0 "$KVCTL" --dir "$T/n3" count --prefix load/
+said "belongs to a member of a cluster of 3"
+[[ $(cat "$T/stdout") -ge $(wc -l <"$T/acks") ]] || fail "$(cat "$T/stdout") keys on a disk that had all of them"
+expect 3 "$KVCTL" --dir "$T/n3" put load/x 1
+expect 5 "$KVCTL" --dir "$T/n3" status
 for id in n1 n2; do stop "$id"; done
