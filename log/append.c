@@ -133,17 +133,19 @@ int log_mark(struct log *log, struct reason *why) {
     if (rc != 0) {
         return rc;
     }
-    if (log->marked.segment == log->current->number && log->marked.index == log->last) {
+    bool vote_names_it = log->vote.record.mark.segment == log->current->number;
+    if (vote_names_it && log->marked.segment == log->current->number &&
+        log->marked.index == log->last) {
         return 0;
     }
-    rc = batch_reserve(&log->batch, NULL, 0);
-    if (rc != 0) {
-        return reason_set(why, rc, "%s: %s", log->dir, error_text(rc));
+    bool room = log->current->capacity - log->current->tail >= LOG_RECORD_HEADER;
+    if (room && vote_names_it) {
+        rc = batch_reserve(&log->batch, NULL, 0);
+        return rc != 0 ? reason_set(why, rc, "%s: %s", log->dir, error_text(rc))
+                       : write_mark_record(log, why);
     }
-    if (log->current->capacity - log->current->tail >= LOG_RECORD_HEADER) {
-        return write_mark_record(log, why);
-    }
-    /* A full segment: the vote file carries a mark too, and needs no space. */
+    /* The vote file carries a mark too: it needs no space, and once it names the newest segment,
+     * the loss of that whole file is noticed. */
     struct log_vote vote = {.term = log->vote.record.term, .voted_for = log->vote.record.voted_for};
     return vote_write(log, &vote, 0, why);
 }

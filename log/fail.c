@@ -12,8 +12,8 @@ int log_failed(struct log *log, struct reason *why) {
 }
 
 int log_fail(struct log *log, int rc, struct reason *why, const char *doing) {
-    /* LKV_ENOSPACE means "nothing has changed, try again" to the caller: not any more. */
-    int final = rc == LKV_ENOSPACE ? LKV_EIO : rc;
+    /* These mean "nothing has changed, try again" to the caller: not any more. */
+    int final = rc == LKV_ENOSPACE || rc == LKV_ENOMEM ? LKV_EIO : rc;
     pthread_mutex_lock(&log->mutex);
     if (log->failed == 0) {
         log->failed = final;

@@ -4,8 +4,9 @@
  * log_first, log_drop_prefix and log_prepare_spare may run on other threads at the same time.
  *
  * A write that returned an error is final (rule 10): every later write returns that error again,
- * nothing more is acknowledged, reads go on. LKV_ENOSPACE before anything was written is the one
- * exception: it changes nothing and may be tried again.
+ * nothing more is acknowledged, reads go on. The exceptions changed nothing and may be tried again:
+ * LKV_ENOSPACE, LKV_ENOMEM before anything was written, and the refusals LKV_EINVAL and
+ * LKV_ETOOLARGE. (A disk that fills up later than that is LKV_EIO, and final.)
  */
 #ifndef LOG_LOG_H
 #define LOG_LOG_H
@@ -61,7 +62,11 @@ void log_close(struct log *log);
 
 /* One group commit. In this order, each part optional: the vote record; a cut of everything from
  * `cut_from` on (rule 7; 0 = none); entries appended at the end (indices consecutive). Durable, all
- * of it, when it returns 0. Borrows the entries for the call. */
+ * of it, when it returns 0. Borrows the entries for the call.
+ *
+ * A cut beyond the end is none. LKV_EINVAL, nothing done: indices that do not continue, terms that
+ * fall or are above the durable one (rule 2: save the term first or with them), a vote that would
+ * be the second in its term, a cut below the first index. */
 struct log_write {
     bool save_vote;
     struct log_vote vote;
@@ -81,7 +86,8 @@ MUST_USE int log_restart_after(struct log *log, uint64_t index, uint64_t term, s
 
 /* Reads entries from `from` up to `to`, at least one and then as many as fit into `bytes_max` of
  * payload and `capacity` slots; verifies every checksum. The caller owns the references in `out`.
- * LKV_ETRUNCATED: below the first index kept. LKV_EDAMAGED: unreadable, never "end of log". */
+ * LKV_ETRUNCATED: below the first index kept. LKV_EINVAL: behind the end. LKV_EDAMAGED: unreadable,
+ * never "end of log". What a cut removes during the call may still be returned. */
 MUST_USE int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_max,
                       struct entry *out, size_t capacity, size_t *count, struct reason *why);
 
@@ -89,6 +95,11 @@ uint64_t log_first(struct log *log);
 
 /* Total bytes in segment files (for status). */
 uint64_t log_bytes(struct log *log);
+
+/* Bytes of records (72 each and the payload, rounded up to 8) that fit without new disk space: the
+ * rest of the newest segment and the spare. When log_prepare_spare says LKV_ENOSPACE, the owner
+ * keeps this for what must still be written: no-op, configuration, delete (rule 15). Any thread. */
+uint64_t log_room(struct log *log);
 
 /* Releases whole segments of entries at or below `index` (the caller holds a durable image there);
  * afterwards log_first() is at most index + 1. */
@@ -100,7 +111,8 @@ MUST_USE int log_prepare_spare(struct log *log, struct reason *why);
 bool log_wants_spare(struct log *log); /* any thread */
 
 /* Offline, read-only: walks every record of a log that no process holds. `visit` hears each record,
- * mark and finding in file order; a non-zero return ends the walk with it. */
+ * mark and finding in file order; a non-zero return ends the walk with it. Returns 0 when it came
+ * to the end, damage or not. The strings and the payload are valid during the call of `visit`. */
 enum log_finding { LOG_RECORD, LOG_MARK, LOG_TORN, LOG_DAMAGED, LOG_DEAD };
 struct log_visit {
     enum log_finding kind;

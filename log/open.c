@@ -269,6 +269,15 @@ uint64_t log_first(struct log *log) {
     return first;
 }
 
+uint64_t log_room(struct log *log) {
+    pthread_mutex_lock(&log->mutex);
+    const struct segment *newest = log->segments[log->segment_count - 1];
+    uint64_t room = newest->capacity - newest->tail;
+    room += log->spare != NULL ? log->spare->capacity - LOG_BLOCK : 0;
+    pthread_mutex_unlock(&log->mutex);
+    return room;
+}
+
 uint64_t log_bytes(struct log *log) {
     pthread_mutex_lock(&log->mutex);
     uint64_t bytes = log->bytes;

@@ -72,7 +72,13 @@ static int damaged(struct chain *chain, uint64_t first, uint64_t last, uint64_t 
                    uint64_t offset, const char *found) {
     const struct log_terms *terms = &chain->recovery->terms;
     char name[LOG_NAME_SIZE];
-    int rc = recovery_damaged(chain->recovery, chain->source, file_of(chain, name), offset,
+    struct recovery_finding finding = {.file = file_of(chain, name),
+                                       .offset = offset,
+                                       .index = first,
+                                       .term = known_term,
+                                       .text = known_term != 0 ? "crc mismatch (acknowledged)"
+                                                               : "no valid record (acknowledged)"};
+    int rc = recovery_damaged(chain->recovery, chain->source, &finding,
                               "expected entry %llu after (%llu, term %llu), found %s "
                               "(acknowledged: the mark is %llu)",
                               (unsigned long long)first, (unsigned long long)terms->last,
@@ -306,6 +312,21 @@ static int walk_all(struct chain *chain, struct reason *why) {
     return 0;
 }
 
+/* Rule 8: the mark says that there is more than can be read. */
+static int missing_end(struct chain *chain, uint64_t first) {
+    const struct log_mark_value *mark = &chain->recovery->mark;
+    char name[LOG_NAME_SIZE];
+    struct recovery_finding finding = {.file = file_of(chain, name),
+                                       .offset = chain->segment->tail,
+                                       .index = first,
+                                       .text = "no valid record (acknowledged)"};
+    int rc = recovery_damaged(chain->recovery, chain->source, &finding,
+                              "expected entries %llu to %llu, found no valid record "
+                              "(acknowledged)",
+                              (unsigned long long)first, (unsigned long long)mark->index);
+    return rc != 0 ? rc : add_gap(chain->recovery, first, mark->index, 0);
+}
+
 /* The log's end against the mark and the image. */
 static int judge_end(struct chain *chain) {
     struct recovery *recovery = chain->recovery;
@@ -321,19 +342,17 @@ static int judge_end(struct chain *chain) {
         return 0;
     }
     if (mark->index > greatest(terms->last, image)) {
-        char name[LOG_NAME_SIZE];
-        uint64_t first = greatest(terms->last, image) + 1;
-        int rc =
-            recovery_damaged(recovery, chain->source, file_of(chain, name), chain->segment->tail,
-                             "expected entries %llu to %llu, found no valid record "
-                             "(acknowledged)",
-                             (unsigned long long)first, (unsigned long long)mark->index);
-        return rc != 0 ? rc : add_gap(recovery, first, mark->index, 0);
+        return missing_end(chain, greatest(terms->last, image) + 1);
     }
     if (mark->index > image && mark->index > terms->base_index &&
         log_terms_at(terms, mark->index) != mark->term) {
         char name[LOG_NAME_SIZE];
-        return recovery_damaged(recovery, chain->source, file_of(chain, name), LOG_BLOCK,
+        struct recovery_finding finding = {.file = file_of(chain, name),
+                                           .offset = LOG_BLOCK,
+                                           .index = mark->index,
+                                           .term = mark->term,
+                                           .text = "term differs from the mark's"};
+        return recovery_damaged(recovery, chain->source, &finding,
                                 "expected entry %llu of term %llu, found term %llu",
                                 (unsigned long long)mark->index, (unsigned long long)mark->term,
                                 (unsigned long long)log_terms_at(terms, mark->index));
@@ -373,7 +392,8 @@ int recovery_run(struct recovery *recovery, const struct recovery_source *source
     }
     if (recovery->vote.record.mark.segment > recovery->highest_number) {
         recovery->damage.end_unknown = true; /* rule 8 */
-        rc = recovery_damaged(recovery, source, LOG_VOTE_NAME, 0,
+        struct recovery_finding finding = {.file = LOG_VOTE_NAME, .text = "segment missing"};
+        rc = recovery_damaged(recovery, source, &finding,
                               "its mark names segment %llu, found none above %llu",
                               (unsigned long long)recovery->vote.record.mark.segment,
                               (unsigned long long)recovery->highest_number);

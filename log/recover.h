@@ -33,12 +33,18 @@ struct recovery_damage {
     struct reason first; /* file:offset, expected and found, of the first finding */
 };
 
+struct recovery_finding {
+    const char *file; /* name within the directory */
+    uint64_t offset;
+    uint64_t index, term; /* of the first entry concerned; 0 when not known */
+    const char *text;     /* a few words; the recovery's own text says expected and found */
+};
+
 /* Hears everything in file order, for the offline walk. Non-zero ends the recovery with it. */
 struct recovery_observer {
     int (*on_item)(void *arg, enum log_finding kind, const struct segment *segment,
                    const struct scan_item *item, struct scan *scan, const char *text);
-    int (*on_finding)(void *arg, enum log_finding kind, const char *file, uint64_t offset,
-                      const char *text);
+    int (*on_damage)(void *arg, const struct recovery_finding *finding);
     void *arg;
 };
 

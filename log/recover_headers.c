@@ -7,21 +7,19 @@
 #include <stdio.h>
 
 int recovery_damaged(struct recovery *recovery, const struct recovery_source *source,
-                     const char *file, uint64_t offset, const char *format, ...) {
-    struct reason text = {{0}};
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text.text, sizeof(text.text), format, args);
-    va_end(args);
+                     const struct recovery_finding *finding, const char *format, ...) {
     if (!recovery->damage.found) {
+        struct reason text = {{0}};
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(text.text, sizeof(text.text), format, args);
+        va_end(args);
         (void)reason_set(&recovery->damage.first, LKV_EDAMAGED, "%s/%s:%llu: %.300s", source->dir,
-                         file, (unsigned long long)offset, text.text);
+                         finding->file, (unsigned long long)finding->offset, text.text);
     }
     recovery->damage.found = true;
     const struct recovery_observer *observer = source->observer;
-    return observer != NULL
-               ? observer->on_finding(observer->arg, LOG_DAMAGED, file, offset, text.text)
-               : 0;
+    return observer != NULL ? observer->on_damage(observer->arg, finding) : 0;
 }
 
 static int open_vote(struct recovery *recovery, const struct recovery_source *source,
@@ -38,7 +36,8 @@ static int open_vote(struct recovery *recovery, const struct recovery_source *so
     if (rc == LKV_EDAMAGED) {
         /* Rule 11: without a vote this node must not vote, whatever its log says. */
         recovery->damage.end_unknown = true;
-        return recovery_damaged(recovery, source, LOG_VOTE_NAME, 0, "%s", detail.text);
+        struct recovery_finding finding = {.file = LOG_VOTE_NAME, .text = "no readable vote"};
+        return recovery_damaged(recovery, source, &finding, "%s", detail.text);
     }
     if (rc != 0) {
         return reason_set(why, rc, "%s", detail.text);
@@ -127,7 +126,8 @@ static int open_segment(struct recovery *recovery, const struct recovery_source 
     if (rc == LKV_EDAMAGED) {
         /* Rules 7 and 8: a real name is only ever given to a file with a durable header. */
         recovery->damage.end_unknown = true;
-        return recovery_damaged(recovery, source, name, 0, "bad header: %s", detail.text);
+        struct recovery_finding finding = {.file = name, .text = "bad segment header"};
+        return recovery_damaged(recovery, source, &finding, "bad header: %s", detail.text);
     }
     return reason_set(why, rc, "%s: %s", path,
                       detail.text[0] != '\0' ? detail.text : error_text(rc));

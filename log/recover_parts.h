@@ -10,7 +10,7 @@ MUST_USE int recovery_open_files(struct recovery *recovery, const struct recover
 
 /* Remembers a finding (the first one in words) and tells the observer; returns its answer. */
 MUST_USE int recovery_damaged(struct recovery *recovery, const struct recovery_source *source,
-                              const char *file, uint64_t offset, const char *format, ...)
-    PRINTF_LIKE(5, 6);
+                              const struct recovery_finding *finding, const char *format, ...)
+    PRINTF_LIKE(4, 5);
 
 #endif

@@ -54,6 +54,7 @@ size_t sim_disk_open_files(const struct sim_disk *sim);
 /* The process dies within operation number `op`, which may happen in part; that call and all after
  * it return LKV_EIO until kill or power_cut. UINT64_MAX: never. */
 void sim_disk_crash_at(struct sim_disk *sim, uint64_t op);
+void sim_disk_crash_now(struct sim_disk *sim); /* between two operations */
 bool sim_disk_crashed(const struct sim_disk *sim);
 
 /* Restarts: close all files of the dead process first. Faults and crash points are cleared, locks

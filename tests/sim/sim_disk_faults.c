@@ -21,6 +21,10 @@ void sim_disk_crash_at(struct sim_disk *sim, uint64_t op) {
     sim->crash_at = op;
 }
 
+void sim_disk_crash_now(struct sim_disk *sim) {
+    sim->crashed = true;
+}
+
 bool sim_disk_crashed(const struct sim_disk *sim) {
     return sim->crashed;
 }

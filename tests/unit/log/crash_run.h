@@ -265,7 +265,7 @@ static inline void run_show_files(struct run *r) {
 }
 
 static inline void run_die(struct run *r) {
-    sim_disk_crash_at(r->sim, 0);
+    sim_disk_crash_now(r->sim);
     log_close(r->log);
     r->log = NULL;
     if (run_chance(r, 2)) {
@@ -665,13 +665,11 @@ static inline int run_open_rotten(struct run *r, struct reason *why) {
 }
 
 static inline void run_stop_for_rot(struct run *r) {
-    if (run_chance(r, 2)) {
-        log_close(r->log); /* a clean stop covers everything */
+    if (run_chance(r, 2) && log_mark(r->log, NULL) == 0) { /* as a clean stop does */
         r->covered = r->durable.last;
-    } else {
-        sim_disk_crash_at(r->sim, 0);
-        log_close(r->log);
     }
+    sim_disk_crash_now(r->sim);
+    log_close(r->log);
     r->log = NULL;
     if (run_chance(r, 2)) {
         sim_disk_kill(r->sim);
@@ -772,7 +770,7 @@ static inline bool crash_run(uint64_t seed, const struct crash_options *options,
     } else {
         ok = false;
     }
-    sim_disk_crash_at(r->sim, 0);
+    sim_disk_crash_now(r->sim);
     log_close(r->log);
     sim_disk_free(r->sim);
     free(r);

@@ -67,7 +67,7 @@ static inline void fixture_close(struct fixture *f) {
 
 /* The process dies without another disk call, then everything unsynced is at risk. */
 static inline void fixture_die(struct fixture *f) {
-    sim_disk_crash_at(f->sim, 0);
+    sim_disk_crash_now(f->sim);
     fixture_close(f);
 }
 
@@ -126,8 +126,8 @@ static inline int try_append(struct fixture *f, uint64_t first, size_t count, ui
                               .entries = entries,
                               .count = count};
     int rc = log_write(f->log, &write, &f->why);
-    if (rc == 0 && f->state.vote.term < term) {
-        f->state.vote.term = term;
+    if (rc == 0 && write.save_vote) {
+        f->state.vote = write.vote;
     }
     free_entries(entries, count);
     return rc;
@@ -141,7 +141,11 @@ static inline void append(struct fixture *f, uint64_t first, size_t count, uint6
 
 static inline int try_vote(struct fixture *f, uint64_t term, uint64_t voted_for) {
     struct log_write write = {.save_vote = true, .vote = {.term = term, .voted_for = voted_for}};
-    return log_write(f->log, &write, &f->why);
+    int rc = log_write(f->log, &write, &f->why);
+    if (rc == 0) {
+        f->state.vote = write.vote;
+    }
+    return rc;
 }
 
 static inline void mark(struct fixture *f) {
@@ -217,6 +221,7 @@ static inline const char *spare_path_of(const struct fixture *f) {
 static inline uint64_t record_offset(const struct fixture *f, uint64_t index, const char **path) {
     struct log_identity identity = {.cluster_id = f->options.cluster_id,
                                     .group_id = f->options.group_id};
+    *path = NULL;
     for (size_t n = segment_count(f); n-- > 0;) {
         const char *name = segment_path(f, n);
         struct slice bytes;
