@@ -277,10 +277,19 @@ static void bench_delete_all(struct bench *bench) {
                           .type = ENTRY_COMMAND,
                           .payload = kv_command_encode(&command)};
     struct kv_result result;
-    size_t applied;
+    size_t applied = 0;
+    bench->worst_ns = 0;
     struct timer start = timer_start();
-    require(kv_apply(bench->kv, &entry, 1, &result, &applied, NULL) == 0, "delete");
+    while (applied == 0 || kv_tidy(bench->kv)) {
+        struct timer call = timer_start();
+        if (applied == 0) {
+            require(kv_apply(bench->kv, &entry, 1, &result, &applied, NULL) == 0, "delete");
+        }
+        uint64_t cpu_ns = timer_since(call).cpu_ns;
+        bench->worst_ns = cpu_ns > bench->worst_ns ? cpu_ns : bench->worst_ns;
+    }
     report_rate("keys_deleted_by_one_range", result.count, timer_since(start));
+    report_pause(bench, "worst_call_of_the_delete_cpu");
     blob_unref(entry.payload);
 }
 

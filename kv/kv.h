@@ -42,9 +42,17 @@ struct kv_result {
 /* Applies consecutive entries in order; the first must be stamp.index + 1. NOOP and CONFIG entries
  * only move the stamp. The batch becomes visible to readers as one. An entry that cannot be
  * understood (LKV_EPROTOCOL, LKV_EVERSION) or a failed allocation (LKV_ENOMEM) is final: nothing
- * after it is applied, `*applied` says how many were, and the node must stop (rule 22). */
+ * after it is applied, `*applied` says how many were, and the node must stop (rule 22).
+ *
+ * One call does a bounded amount of work, some milliseconds: a delete of more keys than that takes
+ * several. Then it returns 0 with `*applied` < count, maybe 0: call it again with the rest, the same
+ * entry first. */
 MUST_USE int kv_apply(struct kv *kv, const struct entry *entries, size_t count,
                       struct kv_result *results, size_t *applied, struct reason *why);
+
+/* Frees a bounded part of what large deletes left behind; true: there is more. kv_apply does the
+ * same, so this is for a state machine that has nothing to apply. Applier's thread. */
+bool kv_tidy(struct kv *kv);
 
 /* ------------------------------------------------------------------ reading, any thread */
 

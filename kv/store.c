@@ -45,11 +45,29 @@ static void free_chain(struct kv_version *version) {
     }
 }
 
+static void free_garbage(struct garbage *block) {
+    while (block != NULL) {
+        struct garbage *next = block->next;
+        mem_free(block);
+        block = next;
+    }
+}
+
+void unfinished_drop(struct unfinished *work) {
+    if (work->last != NULL) {
+        version_unref(work->last);
+    }
+    free_garbage(work->garbage);
+    *work = (struct unfinished){0};
+}
+
 void store_unref(struct store *store) {
     if (store == NULL || atomic_fetch_sub_explicit(&store->refs, 1, memory_order_acq_rel) > 1) {
         return;
     }
     ASSERT(list_empty(&store->pins));
+    unfinished_drop(&store->unfinished);
+    free_garbage(store->garbage);
     struct index_cursor cursor = index_lower(&store->index, (struct slice){0});
     for (struct kv_version *version; (version = index_at(&cursor)) != NULL;) {
         index_next(&cursor);
@@ -230,9 +248,10 @@ void store_publish(struct store *store, const struct kv_stamp *stamp) {
     store->shown_bytes = store->bytes;
 }
 
-struct garbage *store_collect(struct store *store, struct garbage *block, uint64_t before,
+struct garbage *store_collect(struct store *store, struct garbage *block,
                               struct kv_version **dead) {
-    struct pin *pin = pin_before(store, &store->pins, before);
+    /* Pins that came after the superseding versions were shown do not need these. */
+    struct pin *pin = pin_before(store, &store->pins, block->before);
     sift(store, block, pin != NULL ? pin->revision : 0, dead);
     return block->count > 0 ? pin_take(pin, block) : block;
 }

@@ -21,11 +21,12 @@
 #include "kv/kv.h"
 #include "kv/table.h"
 
-enum { GARBAGE_ITEMS = 254 };
+enum { GARBAGE_ITEMS = 253 };
 
 /* Superseded versions, in blocks: also the unit of work between two looks at the gate. */
 struct garbage {
     struct garbage *next; /* owned */
+    uint64_t before;      /* the revision that readers saw when these were superseded */
     size_t count;
     struct kv_version *items[GARBAGE_ITEMS];
 };
@@ -37,6 +38,18 @@ struct pin {
     struct garbage *garbage; /* owned; what this pin is the newest to need */
 };
 
+struct buried {
+    uint64_t keys, bytes; /* that have got a tombstone */
+};
+
+/* A delete that goes on in the next kv_apply. What it has done is above what readers see. */
+struct unfinished {
+    uint64_t index; /* of its entry; 0: there is none */
+    struct buried buried;
+    struct kv_version *last; /* owned reference: the place to go on from; NULL: the beginning */
+    struct garbage *garbage; /* owned */
+};
+
 struct store {
     struct table table;
     struct index index;
@@ -44,6 +57,8 @@ struct store {
     uint64_t shown_keys, shown_bytes;  /* logical size at `shown` */
     uint64_t keys, bytes;              /* logical size with what the applier has added since */
     uint64_t versions, version_memory; /* physical, with old ones */
+    struct garbage *garbage;           /* owned; to be collected, alone */
+    struct unfinished unfinished;      /* alone */
     struct list_link pins;             /* alone; or inside and under pins_mutex */
     pthread_mutex_t pins_mutex;
     atomic_uint refs; /* the state machine, and each pin of a view */
@@ -90,17 +105,18 @@ void pin_close(struct kv *kv, struct store *store, struct pin *pin);
 MUST_USE int store_add(struct store *store, uint64_t hash, struct kv_version *version);
 
 /* Puts a newer version before the newest one, `*slot` of the table. The old one stays linked, and
- * the caller has to hand it to store_collect after publishing. */
+ * the caller has to add it to some garbage. */
 void store_supersede(struct store *store, struct kv_version **slot, struct kv_version *newest);
 
 /* Makes everything up to the stamp visible. */
 void store_publish(struct store *store, const struct kv_stamp *stamp);
 
-/* Looks through one block of versions that were superseded after `before` was shown, by versions
- * that are shown now: what a pin needs moves to it, the rest goes to `dead`. Returns the block, empty,
- * for reuse; or NULL: a pin took it. */
-struct garbage *store_collect(struct store *store, struct garbage *block, uint64_t before,
-                              struct kv_version **dead);
+/* Looks through one block of versions whose successors are shown: what a pin needs moves to it, the
+ * rest goes to `dead`. Returns the block for mem_free, or NULL: a pin took it. */
+struct garbage *store_collect(struct store *store, struct garbage *block, struct kv_version **dead);
+
+/* Forgets the work; its garbage stays linked, and is freed with the store. */
+void unfinished_drop(struct unfinished *work);
 
 /* ------------------------------------------------------------------ outside again */
 

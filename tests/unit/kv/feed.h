@@ -41,7 +41,10 @@ static inline int feed_entry(struct feed *feed, enum entry_type type, struct blo
     const struct entry entry = {
         .index = feed->index + 1, .term = feed->term, .type = type, .payload = payload};
     size_t applied = 0;
-    int rc = kv_apply(feed->kv, &entry, 1, &feed->result, &applied, NULL);
+    int rc = 0;
+    while (rc == 0 && applied == 0) {
+        rc = kv_apply(feed->kv, &entry, 1, &feed->result, &applied, NULL);
+    }
     feed->index += applied;
     return rc;
 }

@@ -1,3 +1,4 @@
+#include "base/mem.h"
 #include "feed.h"
 
 #include <criterion/criterion.h>
@@ -119,22 +120,131 @@ Test(kv_semantics, a_range_delete_is_one_revision) {
     feed_close(&feed);
 }
 
-Test(kv_semantics, deletes_more_keys_than_a_turn_takes) {
-    struct feed feed = feed_open(1);
-    enum { COUNT = 3000 };
-    for (unsigned i = 0; i < COUNT; i++) {
+static void put_numbers(struct feed *feed, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
         char key[16];
         int size = snprintf(key, sizeof(key), "%06u", i);
-        cr_assert_eq(feed_put(&feed, slice_of(key, (size_t)size), slice_text("v")), 0);
+        cr_assert_eq(feed_put(feed, slice_of(key, (size_t)size), slice_text("v")), 0);
     }
-    cr_assert_eq(feed_delete(&feed, slice_text("000001"), slice_text("002999")), 0);
-    cr_assert_eq(feed.result.count, COUNT - 2);
+}
+
+static struct kv_stats stats_of(const struct feed *feed) {
     struct kv_stats stats;
-    kv_stats(feed.kv, &stats);
+    kv_stats(feed->kv, &stats);
+    return stats;
+}
+
+Test(kv_semantics, deletes_more_keys_than_a_turn_takes) {
+    struct feed feed = feed_open(1);
+    enum { COUNT = 1500 };
+    put_numbers(&feed, COUNT);
+    cr_assert_eq(feed_delete(&feed, slice_text("000001"), slice_text("001499")), 0);
+    cr_assert_eq(feed.result.count, COUNT - 2);
+    struct kv_stats stats = stats_of(&feed);
     cr_assert_eq(stats.keys, 2);
     cr_assert_eq(stats.versions, 2);
     cr_assert_eq(stats.bytes, 14);
-    cr_assert(has(&feed, "000000") && has(&feed, "002999"));
+    cr_assert(has(&feed, "000000") && has(&feed, "001499"));
+    feed_close(&feed);
+}
+
+static uint64_t digest_now(const struct feed *feed) {
+    struct kv_view *view;
+    uint64_t digest = 0;
+    cr_assert_eq(kv_view_open(feed->kv, &view), 0);
+    cr_assert_eq(kv_view_digest(view, &digest), 0);
+    kv_view_close(view);
+    return digest;
+}
+
+Test(kv_semantics, c16_a_delete_that_takes_several_calls_is_seen_as_one) {
+    struct feed feed = feed_open(1);
+    enum { COUNT = 10000 };
+    put_numbers(&feed, COUNT);
+    uint64_t before = digest_now(&feed);
+    const struct kv_command put = {.op = KV_PUT, .key = slice_text("x"), .value = slice_text("1")};
+    const struct kv_command all = {.op = KV_DELETE, .key = slice_text("0"), .end = slice_text("1")};
+    const struct kv_command again = {.op = KV_PUT, .key = slice_text("000007")};
+    const struct kv_command *const commands[] = {&put, &all, &again};
+    struct entry entries[3];
+    struct kv_result results[3];
+    for (unsigned i = 0; i < 3; i++) {
+        entries[i] = (struct entry){.index = feed.index + i + 1,
+                                    .term = 1,
+                                    .type = ENTRY_COMMAND,
+                                    .payload = kv_command_encode(commands[i])};
+    }
+    size_t done = 0;
+    unsigned calls = 0;
+    struct kv_view *views[20] = {NULL}; /* one for each state between two calls */
+    while (done < 3) {
+        size_t applied;
+        cr_assert_eq(kv_apply(feed.kv, &entries[done], 3 - done, &results[done], &applied, NULL),
+                     0);
+        done += applied;
+        cr_assert_lt(calls, 20);
+        cr_assert_eq(kv_view_open(feed.kv, &views[calls++]), 0);
+        struct kv_range range;
+        const struct kv_query count = {.to = slice_text("1"), .count_only = true};
+        cr_assert_eq(kv_range(feed.kv, &count, &range), 0);
+        cr_assert_eq(range.total, done < 2 ? COUNT : 1);
+        cr_assert_eq(stats_of(&feed).keys, done < 2 ? COUNT + 1 : 2);
+        kv_range_fini(&range);
+        cr_assert_eq(has(&feed, "x"), done >= 1);
+    }
+    cr_assert_gt(calls, 3);
+    cr_assert_eq(results[1].count, COUNT);
+    cr_assert_eq(results[1].revision, COUNT + 3);
+    expect_revisions(&feed, "000007", COUNT + 4, COUNT + 4, 1);
+    for (unsigned i = 0; i < calls; i++) { /* all but the last saw every key, and "x" */
+        uint64_t digest;
+        cr_assert_eq(kv_view_digest(views[i], &digest), 0);
+        cr_assert_neq(digest, before);
+        struct kv_stamp stamp;
+        kv_view_stamp(views[i], &stamp);
+        cr_assert_eq(stamp.revision, i + 1 < calls ? COUNT + 2 : COUNT + 4);
+        uint64_t first;
+        cr_assert_eq(kv_view_digest(views[0], &first), 0);
+        cr_assert_eq(digest == first, i + 1 < calls);
+        if (i > 0) {
+            kv_view_close(views[i]);
+        }
+    }
+    kv_view_close(views[0]);
+    while (kv_tidy(feed.kv)) {
+    }
+    cr_assert_eq(stats_of(&feed).versions, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        blob_unref(entries[i].payload);
+    }
+    feed_close(&feed);
+}
+
+Test(kv_semantics, s28_a_delete_that_fails_in_its_second_call_was_never_there) {
+    struct feed feed = feed_open(1);
+    enum { COUNT = 5000 };
+    put_numbers(&feed, COUNT);
+    uint64_t before = digest_now(&feed);
+    const struct kv_command all = {.op = KV_DELETE, .key = slice_text("0"), .end = slice_text("1")};
+    const struct entry entry = {.index = feed.index + 1,
+                                .term = 1,
+                                .type = ENTRY_COMMAND,
+                                .payload = kv_command_encode(&all)};
+    struct kv_result result;
+    size_t applied;
+    cr_assert_eq(kv_apply(feed.kv, &entry, 1, &result, &applied, NULL), 0);
+    cr_assert_eq(applied, 0);
+    struct kv_view *view;
+    cr_assert_eq(kv_view_open(feed.kv, &view), 0);
+    mem_fail_after(100);
+    cr_assert_eq(kv_apply(feed.kv, &entry, 1, &result, &applied, NULL), LKV_ENOMEM);
+    mem_fail_never();
+    cr_assert_eq(applied, 0);
+    cr_assert_eq(digest_now(&feed), before);
+    cr_assert_eq(stats_of(&feed).keys, COUNT);
+    kv_view_close(view);
+    cr_assert_eq(digest_now(&feed), before);
+    blob_unref(entry.payload);
     feed_close(&feed);
 }
 
