@@ -504,7 +504,7 @@ void server_adopt(struct server *server, struct net_conn *net, struct slice firs
 }
 
 size_t server_connections(const struct server *server) {
-    return server->conn_count;
+    return server != NULL ? server->conn_count : 0;
 }
 
 void server_close(struct server *server) {

@@ -35,7 +35,7 @@ MUST_USE int server_open(struct server **out, struct loop *loop,
  * limit it gets LKV_EBUSY and is closed. */
 void server_adopt(struct server *server, struct net_conn *conn, struct slice first_bytes);
 
-size_t server_connections(const struct server *server);
+size_t server_connections(const struct server *server); /* 0 of NULL */
 
 /* Goes on reading where a connection was paused, and closes those that send a frame or take their
  * replies too slowly. The owner calls it at the end of each turn, before it flushes what requests
