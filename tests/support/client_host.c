@@ -22,10 +22,12 @@ static void apply(struct host_store *store, struct request *request) {
     struct entry entry = {
         .index = ++store->index, .term = 1, .type = ENTRY_COMMAND, .payload = request->command};
     struct kv_result result;
-    size_t applied;
+    size_t applied = 0;
     struct reason why;
-    int rc = kv_apply(store->kv, &entry, 1, &result, &applied, &why);
-    ASSERT(rc == 0 && applied == 1);
+    while (applied == 0) {
+        int rc = kv_apply(store->kv, &entry, 1, &result, &applied, &why);
+        ASSERT(rc == 0);
+    }
     msg_set_u64(request->reply, "rev", result.revision);
     msg_set_u64(request->reply, "count", result.count);
     msg_set_u64(request->reply, "index", entry.index);

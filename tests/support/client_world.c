@@ -343,7 +343,8 @@ static bool step_conn(struct world *world, struct paper_conn *conn) {
     if (step_output(world, conn)) {
         return true;
     }
-    if ((conn->ended && !conn->paused) || (conn->closing && (conn->out.size == 0 || conn->peer == NULL))) {
+    if ((conn->ended && !conn->paused) ||
+        (conn->closing && (conn->out.size == 0 || conn->peer == NULL))) {
         end(conn, conn->end_rc);
         return true;
     }
