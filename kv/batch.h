@@ -15,8 +15,8 @@
 enum {
     TURN_ENTRIES = 64,   /* prepared and carried out in one turn */
     TURN_KEYS = 128,     /* deleted in one turn */
-    CALL_KEYS = 2048,    /* deleted in one call */
-    CALL_GARBAGE = 2048, /* versions looked through in one call */
+    CALL_KEYS = 1024,    /* deleted in one call */
+    CALL_GARBAGE = 1024, /* versions looked through in one call */
     UNFINISHED = 1       /* an effect's return: the call's work is done, the entry's is not */
 };
 

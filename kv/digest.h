@@ -2,7 +2,7 @@
  *
  * A key's hash is XXH3 (64 bits, seed 0) over eight little-endian 64-bit numbers: size and XXH3 of the
  * key, size and XXH3 of the value, create_rev, mod_rev, version, lease. It never changes: replicas of
- * different versions of this program compare digests. */
+ * different versions of this program compare digests (rule 25). */
 #ifndef KV_DIGEST_H
 #define KV_DIGEST_H
 
