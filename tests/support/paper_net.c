@@ -1,4 +1,4 @@
-#include "tests/support/client_world.h"
+#include "tests/support/paper_net.h"
 
 #include "base/assert.h"
 #include "base/buffer.h"
@@ -10,7 +10,7 @@
 
 enum { LIMIT_DEFAULT = 64 * 1024 * 1024, CHUNK_DEFAULT = 256 * 1024, ADDRESS_MAX = 300 };
 
-struct world {
+struct paper {
     uint64_t now_ns;
     size_t chunk;
     struct prng prng;
@@ -20,7 +20,7 @@ struct world {
 struct paper_loop {
     struct loop base;
     struct list_link link;
-    struct world *world;
+    struct paper *paper;
     uint64_t timer_ns;
     bool awake, active;
 };
@@ -74,11 +74,11 @@ static struct paper_loop *loop_of(const struct loop *loop) {
 }
 
 static uint64_t now_ns(const struct loop *loop) {
-    return loop_of(loop)->world->now_ns;
+    return loop_of(loop)->paper->now_ns;
 }
 
 static uint64_t random_bits(struct loop *loop) {
-    return prng_next(&loop_of(loop)->world->prng);
+    return prng_next(&loop_of(loop)->paper->prng);
 }
 
 static void timer_set(struct loop *loop, uint64_t at_ns) {
@@ -95,12 +95,12 @@ static const struct loop_ops loop_ops = {.now_ns = now_ns,
                                          .timer_set = timer_set,
                                          .wake = wake};
 
-struct loop *world_loop(struct world *world, const struct loop_events *events) {
+struct loop *paper_loop(struct paper *paper, const struct loop_events *events) {
     struct paper_loop *loop = make(sizeof(*loop));
     loop->base = (struct loop){.ops = &loop_ops, .events = *events};
-    loop->world = world;
+    loop->paper = paper;
     loop->timer_ns = UINT64_MAX;
-    list_push_back(&world->loops, &loop->link);
+    list_push_back(&paper->loops, &loop->link);
     return &loop->base;
 }
 
@@ -117,7 +117,7 @@ static struct paper_conn *conn_new(struct paper_net *net, const char *address) {
     conn->limit = LIMIT_DEFAULT;
     (void)snprintf(conn->address, sizeof(conn->address), "%s", address);
     buffer_init(&conn->out);
-    list_push_back(&net->loop->world->conns, &conn->link);
+    list_push_back(&net->loop->paper->conns, &conn->link);
     return conn;
 }
 
@@ -132,7 +132,7 @@ static int listen_at(struct net *base, const char *address,
     listener->on_accept = on_accept;
     listener->arg = arg;
     (void)snprintf(listener->address, sizeof(listener->address), "%s", address);
-    list_push_back(&net->loop->world->listeners, &listener->link);
+    list_push_back(&net->loop->paper->listeners, &listener->link);
     *out = &listener->base;
     return 0;
 }
@@ -247,18 +247,18 @@ static const struct net_ops net_ops = {.listen = listen_at,
                                        .close_after_flush = close_after_flush,
                                        .peer_name = peer_name};
 
-struct net *world_net(struct world *world, struct loop *loop) {
+struct net *paper_net(struct paper *paper, struct loop *loop) {
     struct paper_net *net = make(sizeof(*net));
     net->base.ops = &net_ops;
     net->loop = loop_of(loop);
-    list_push_back(&world->nets, &net->link);
+    list_push_back(&paper->nets, &net->link);
     return &net->base;
 }
 
 /* ------------------------------------------------------------------ network: what happens */
 
-static bool is_cut(const struct world *world, const char *address) {
-    for (struct list_link *at = world->cuts.next; at != &world->cuts; at = at->next) {
+static bool is_cut(const struct paper *paper, const char *address) {
+    for (struct list_link *at = paper->cuts.next; at != &paper->cuts; at = at->next) {
         if (strcmp(LIST_ITEM(at, struct cut, link)->address, address) == 0) {
             return true;
         }
@@ -266,8 +266,8 @@ static bool is_cut(const struct world *world, const char *address) {
     return false;
 }
 
-static struct paper_listener *find_listener(const struct world *world, const char *address) {
-    for (struct list_link *at = world->listeners.next; at != &world->listeners; at = at->next) {
+static struct paper_listener *find_listener(const struct paper *paper, const char *address) {
+    for (struct list_link *at = paper->listeners.next; at != &paper->listeners; at = at->next) {
         struct paper_listener *listener = LIST_ITEM(at, struct paper_listener, link);
         if (strcmp(listener->address, address) == 0) {
             return listener;
@@ -288,8 +288,8 @@ static void end(struct paper_conn *conn, int rc) {
     }
 }
 
-static bool step_connecting(struct world *world, struct paper_conn *conn) {
-    struct paper_listener *listener = find_listener(world, conn->address);
+static bool step_connecting(struct paper *paper, struct paper_conn *conn) {
+    struct paper_listener *listener = find_listener(paper, conn->address);
     conn->connecting = false;
     if (listener == NULL) {
         end(conn, LKV_EUNREACHABLE);
@@ -308,12 +308,12 @@ static bool step_connecting(struct world *world, struct paper_conn *conn) {
 }
 
 /* Hands the front of `from`'s output to its peer. */
-static bool step_output(const struct world *world, struct paper_conn *from) {
+static bool step_output(const struct paper *paper, struct paper_conn *from) {
     struct paper_conn *to = from->peer;
     if (from->out.size == 0 || to == NULL || to->paused || to->events == NULL) {
         return false;
     }
-    size_t size = from->out.size < world->chunk ? from->out.size : world->chunk;
+    size_t size = from->out.size < paper->chunk ? from->out.size : paper->chunk;
     uint8_t *bytes = malloc(size);
     ASSERT(bytes != NULL);
     memcpy(bytes, from->out.data, size);
@@ -333,14 +333,14 @@ static bool step_output(const struct world *world, struct paper_conn *from) {
     return true;
 }
 
-static bool step_conn(struct world *world, struct paper_conn *conn) {
-    if (conn->closed || is_cut(world, conn->address)) {
+static bool step_conn(struct paper *paper, struct paper_conn *conn) {
+    if (conn->closed || is_cut(paper, conn->address)) {
         return false;
     }
     if (conn->connecting) {
-        return step_connecting(world, conn);
+        return step_connecting(paper, conn);
     }
-    if (step_output(world, conn)) {
+    if (step_output(paper, conn)) {
         return true;
     }
     if ((conn->ended && !conn->paused) ||
@@ -351,8 +351,8 @@ static bool step_conn(struct world *world, struct paper_conn *conn) {
     return false;
 }
 
-void world_cut(struct world *world, const char *address, bool cut) {
-    for (struct list_link *at = world->cuts.next, *next; at != &world->cuts; at = next) {
+void paper_cut(struct paper *paper, const char *address, bool cut) {
+    for (struct list_link *at = paper->cuts.next, *next; at != &paper->cuts; at = next) {
         next = at->next;
         struct cut *old = LIST_ITEM(at, struct cut, link);
         if (strcmp(old->address, address) == 0) {
@@ -363,12 +363,12 @@ void world_cut(struct world *world, const char *address, bool cut) {
     if (cut) {
         struct cut *made = make(sizeof(*made));
         (void)snprintf(made->address, sizeof(made->address), "%s", address);
-        list_push_back(&world->cuts, &made->link);
+        list_push_back(&paper->cuts, &made->link);
     }
 }
 
-void world_reset(struct world *world, const char *address) {
-    for (struct list_link *at = world->conns.next; at != &world->conns; at = at->next) {
+void paper_reset(struct paper *paper, const char *address) {
+    for (struct list_link *at = paper->conns.next; at != &paper->conns; at = at->next) {
         struct paper_conn *conn = LIST_ITEM(at, struct paper_conn, link);
         if (!conn->closed && !conn->connecting && strcmp(conn->address, address) == 0) {
             buffer_clear(&conn->out);
@@ -378,18 +378,18 @@ void world_reset(struct world *world, const char *address) {
     }
 }
 
-/* ------------------------------------------------------------------ the world */
+/* ------------------------------------------------------------------ the paper */
 
-static bool step_loops(struct world *world) {
+static bool step_loops(struct paper *paper) {
     bool happened = false;
-    for (struct list_link *at = world->loops.next; at != &world->loops; at = at->next) {
+    for (struct list_link *at = paper->loops.next; at != &paper->loops; at = at->next) {
         struct paper_loop *loop = LIST_ITEM(at, struct paper_loop, link);
         if (loop->awake) {
             loop->awake = false;
             loop->active = true;
             loop->base.events.on_wake(loop->base.events.arg);
         }
-        if (loop->timer_ns <= world->now_ns) {
+        if (loop->timer_ns <= paper->now_ns) {
             loop->timer_ns = UINT64_MAX;
             loop->active = true;
             loop->base.events.on_timer(loop->base.events.arg);
@@ -403,84 +403,84 @@ static bool step_loops(struct world *world) {
     return happened;
 }
 
-void world_run(struct world *world) {
+void paper_run(struct paper *paper) {
     bool happened = true;
     while (happened) {
         happened = false;
-        for (struct list_link *at = world->conns.next; at != &world->conns; at = at->next) {
-            happened = step_conn(world, LIST_ITEM(at, struct paper_conn, link)) || happened;
+        for (struct list_link *at = paper->conns.next; at != &paper->conns; at = at->next) {
+            happened = step_conn(paper, LIST_ITEM(at, struct paper_conn, link)) || happened;
         }
-        happened = step_loops(world) || happened;
+        happened = step_loops(paper) || happened;
     }
 }
 
-static uint64_t next_timer(const struct world *world) {
+static uint64_t next_timer(const struct paper *paper) {
     uint64_t next_ns = UINT64_MAX;
-    for (struct list_link *at = world->loops.next; at != &world->loops; at = at->next) {
+    for (struct list_link *at = paper->loops.next; at != &paper->loops; at = at->next) {
         uint64_t at_ns = LIST_ITEM(at, struct paper_loop, link)->timer_ns;
         next_ns = at_ns < next_ns ? at_ns : next_ns;
     }
     return next_ns;
 }
 
-void world_advance(struct world *world, uint64_t time_ms) {
-    uint64_t end_ns = world->now_ns + time_ms * 1000000;
-    world_run(world);
-    for (uint64_t at_ns; (at_ns = next_timer(world)) <= end_ns;) {
-        world->now_ns = at_ns > world->now_ns ? at_ns : world->now_ns;
-        world_run(world);
+void paper_advance(struct paper *paper, uint64_t time_ms) {
+    uint64_t end_ns = paper->now_ns + time_ms * 1000000;
+    paper_run(paper);
+    for (uint64_t at_ns; (at_ns = next_timer(paper)) <= end_ns;) {
+        paper->now_ns = at_ns > paper->now_ns ? at_ns : paper->now_ns;
+        paper_run(paper);
     }
-    world->now_ns = end_ns;
-    world_run(world);
+    paper->now_ns = end_ns;
+    paper_run(paper);
 }
 
-uint64_t world_now_ns(const struct world *world) {
-    return world->now_ns;
+uint64_t paper_now_ns(const struct paper *paper) {
+    return paper->now_ns;
 }
 
-void world_chunk(struct world *world, size_t size) {
-    world->chunk = size;
+void paper_chunk(struct paper *paper, size_t size) {
+    paper->chunk = size;
 }
 
-size_t world_open_conns(const struct world *world) {
+size_t paper_open_conns(const struct paper *paper) {
     size_t count = 0;
-    for (struct list_link *at = world->conns.next; at != &world->conns; at = at->next) {
+    for (struct list_link *at = paper->conns.next; at != &paper->conns; at = at->next) {
         count += LIST_ITEM(at, struct paper_conn, link)->closed ? 0 : 1;
     }
     return count;
 }
 
-struct world *world_new(void) {
-    struct world *world = make(sizeof(*world));
-    world->now_ns = UINT64_C(1000000000000);
-    world->chunk = CHUNK_DEFAULT;
-    world->prng = prng_of(1);
-    list_init(&world->loops);
-    list_init(&world->nets);
-    list_init(&world->listeners);
-    list_init(&world->conns);
-    list_init(&world->cuts);
-    return world;
+struct paper *paper_new(void) {
+    struct paper *paper = make(sizeof(*paper));
+    paper->now_ns = UINT64_C(1000000000000);
+    paper->chunk = CHUNK_DEFAULT;
+    paper->prng = prng_of(1);
+    list_init(&paper->loops);
+    list_init(&paper->nets);
+    list_init(&paper->listeners);
+    list_init(&paper->conns);
+    list_init(&paper->cuts);
+    return paper;
 }
 
-void world_free(struct world *world) {
+void paper_free(struct paper *paper) {
     struct list_link *link;
-    while ((link = list_pop_front(&world->conns)) != NULL) {
+    while ((link = list_pop_front(&paper->conns)) != NULL) {
         struct paper_conn *conn = LIST_ITEM(link, struct paper_conn, link);
         buffer_fini(&conn->out);
         free(conn);
     }
-    while ((link = list_pop_front(&world->listeners)) != NULL) {
+    while ((link = list_pop_front(&paper->listeners)) != NULL) {
         free(LIST_ITEM(link, struct paper_listener, link));
     }
-    while ((link = list_pop_front(&world->cuts)) != NULL) {
+    while ((link = list_pop_front(&paper->cuts)) != NULL) {
         free(LIST_ITEM(link, struct cut, link));
     }
-    while ((link = list_pop_front(&world->nets)) != NULL) {
+    while ((link = list_pop_front(&paper->nets)) != NULL) {
         free(LIST_ITEM(link, struct paper_net, link));
     }
-    while ((link = list_pop_front(&world->loops)) != NULL) {
+    while ((link = list_pop_front(&paper->loops)) != NULL) {
         free(LIST_ITEM(link, struct paper_loop, link));
     }
-    free(world);
+    free(paper);
 }
