@@ -21,6 +21,7 @@ static void encode(const struct identity *identity, struct buffer *out) {
     buffer_printf(out, "start_counter %" PRIu64 "\n", identity->start_counter);
     buffer_printf(out, "group_id %" PRIu64 "\n", identity->group_id);
     buffer_printf(out, "cluster_id %016" PRIx64 "\n", identity->cluster_id);
+    buffer_printf(out, "log_made %d\n", identity->log_made);
     for (size_t i = 0; i < identity->member_count; i++) {
         const struct identity_member *member = &identity->members[i];
         buffer_printf(out, "member %s %016" PRIx64 " %s\n", member->name, member->id,
@@ -102,6 +103,11 @@ static bool decode_member(const char *line, struct identity *out) {
     return true;
 }
 
+static bool decode_log_made(const char *line, struct identity *out) {
+    out->log_made = out->log_made || strcmp(line, "log_made 1") == 0;
+    return strcmp(line, "log_made 1") == 0 || strcmp(line, "log_made 0") == 0;
+}
+
 static bool decode_line(const char *line, struct identity *out) {
     int version;
     return sscanf(line, "name %63s", out->name) == 1 ||
@@ -109,7 +115,8 @@ static bool decode_line(const char *line, struct identity *out) {
            sscanf(line, "start_counter %" SCNu64, &out->start_counter) == 1 ||
            sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
            sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
-           sscanf(line, "ledgerkv-identity %d", &version) == 1 || decode_member(line, out);
+           sscanf(line, "ledgerkv-identity %d", &version) == 1 || decode_log_made(line, out) ||
+           decode_member(line, out);
 }
 
 static int decode(char *text, size_t size, const char *path, struct identity *out,

@@ -19,7 +19,8 @@ struct identity {
     uint64_t member_id;     /* the incarnation: 63 random bits, not 0 */
     uint64_t start_counter; /* rises by one at each open, durable before the first hello */
     uint64_t group_id;
-    uint64_t cluster_id;                              /* 0: blank, not founded yet */
+    uint64_t cluster_id; /* 0: blank, not founded yet */
+    bool log_made;       /* it had a log: an empty one is a lost one from then on (rule 11) */
     struct identity_member members[OPTION_PEERS_MAX]; /* founding configuration, by name */
     size_t member_count;
 };

@@ -197,7 +197,7 @@ void node_accept_close(struct node *node);
 
 /* lib/node_start.c: directory, identity, founding, recovery */
 MUST_USE int node_start_disk(struct node *node, struct reason *why);
-MUST_USE int node_recover(struct node *node, const struct identity *identity, struct reason *why);
+MUST_USE int node_recover(struct node *node, struct identity *identity, struct reason *why);
 MUST_USE int node_found_alone(struct node *node, struct reason *why);
 void node_begin(struct node *node);
 void node_founding_turn(struct node *node);

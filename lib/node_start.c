@@ -160,6 +160,9 @@ static int open_peers(struct node *node, struct reason *why) {
 }
 
 int node_start_disk(struct node *node, struct reason *why) {
+    if (node->dir[0] == '\0') {
+        return reason_set(why, LKV_EOPTION, "the option dir is not set");
+    }
     int rc = make_dirs(node, why);
     if (rc == 0) {
         rc = load_identity(node, why);
@@ -284,20 +287,45 @@ static int open_core(struct node *node, const struct identity *identity,
     return rc;
 }
 
-/* A log without any file although an image or a vote must have been there is not blank: it was lost. */
-static int check_not_lost(const struct node *node, const struct log_state *state,
-                          struct reason *why) {
-    if (state->blank && node->image_index > 0) {
-        return reason_set(why, LKV_EDAMAGED,
-                          "%s is empty, but an image of entry %" PRIu64
-                          " exists: the log was removed",
-                          node->log_dir, node->image_index);
-    }
+static int found_a_file(void *arg, const char *name) {
+    (void)name;
+    *(bool *)arg = true;
     return 0;
 }
 
-int node_recover(struct node *node, const struct identity *identity, struct reason *why) {
-    int rc = load_image(node, identity, why);
+/* Before anything is made anew: a node that had a log may have voted and acknowledged with it, and must
+ * not take part without it as if it were new (rule 11). */
+static int check_not_lost(const struct node *node, const struct identity *identity,
+                          struct reason *why) {
+    if (!identity->log_made) {
+        return 0;
+    }
+    bool found = false;
+    int rc = disk_list(node->world.disk, node->log_dir, found_a_file, &found);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot read the directory: %s", node->log_dir,
+                          error_text(rc));
+    }
+    return found ? 0
+                 : reason_set(why, LKV_EDAMAGED,
+                              "%s is empty, but %s has had a log: it was removed; restore it, or "
+                              "replace the member",
+                              node->log_dir, identity->name);
+}
+
+static int remember_log(const struct node *node, struct identity *identity, struct reason *why) {
+    if (identity->log_made) {
+        return 0;
+    }
+    identity->log_made = true;
+    return identity_save(node->world.disk, node->dir, identity, why);
+}
+
+int node_recover(struct node *node, struct identity *identity, struct reason *why) {
+    int rc = check_not_lost(node, identity, why);
+    if (rc == 0) {
+        rc = load_image(node, identity, why);
+    }
     if (rc != 0) {
         return rc;
     }
@@ -312,7 +340,7 @@ int node_recover(struct node *node, const struct identity *identity, struct reas
     if (rc != 0) {
         return rc;
     }
-    rc = check_not_lost(node, &state, why);
+    rc = remember_log(node, identity, why);
     if (rc == 0) {
         rc = open_core(node, identity, &state, why);
     }

@@ -16,15 +16,17 @@ static const char golden[] = "ledgerkv-identity 1\n"
                              "start_counter 7\n"
                              "group_id 0\n"
                              "cluster_id 476317a4971ec133\n"
+                             "log_made 1\n"
                              "member n1 33fec17072ccfa42 10.0.0.1:7001\n"
                              "member n2 722cc39c12c21d4d -\n"
-                             "crc32c 2d29a25a\n";
+                             "crc32c 54f4bbca\n";
 
 static const struct identity sample = {
     .name = "n1",
     .member_id = 0x33fec17072ccfa42,
     .start_counter = 7,
     .cluster_id = 0x476317a4971ec133,
+    .log_made = true,
     .members = {{.name = "n1", .id = 0x33fec17072ccfa42, .address = "10.0.0.1:7001"},
                 {.name = "n2", .id = 0x722cc39c12c21d4d}},
     .member_count = 2};
@@ -93,6 +95,7 @@ static void expect_equal(const struct identity *a, const struct identity *b) {
     cr_assert_eq(a->start_counter, b->start_counter);
     cr_assert_eq(a->group_id, b->group_id);
     cr_assert_eq(a->cluster_id, b->cluster_id);
+    cr_assert_eq(a->log_made, b->log_made);
     cr_assert_eq(a->member_count, b->member_count);
     for (size_t i = 0; i < a->member_count; i++) {
         cr_assert_str_eq(a->members[i].name, b->members[i].name);
@@ -186,6 +189,8 @@ Test(lib_identity, refuses_lines_that_it_does_not_know) {
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nmember n1 x y\n"),
                  LKV_EDAMAGED);
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id zz\n"), LKV_EDAMAGED);
+    cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nlog_made 2\n"),
+                 LKV_EDAMAGED);
 }
 
 Test(lib_identity, refuses_a_file_without_name_or_id) {
