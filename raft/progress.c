@@ -247,8 +247,9 @@ static bool oldest_unreceived(const struct progress *peer, uint64_t *sent_ns) {
 bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t received,
                    uint64_t sent_ns, uint64_t now_ns) {
     measure(peer, now_ns - sent_ns);
-    if (peer->state == RAFT_REPLICATE && received < peer->received && peer->received_ns < sent_ns) {
-        received_at_most(peer, received); /* a reply of its earlier life came after its hello */
+    bool less = received < peer->received && peer->received_ns < sent_ns;
+    if (less && peer->state != RAFT_INSTALL) {
+        received_at_most(peer, received);
         progress_to_probe(peer, peer->received + 1);
         return true;
     }

@@ -102,8 +102,9 @@ bool progress_gap(struct progress *peer, const struct raft_options *options, uin
                   uint64_t first, uint64_t now_ns);
 
 /* A heartbeat sent at `sent_ns` came back and told what was `received` then. What was sent well
- * before it, and is not in there, is lost. What was told earlier, and is not in there, was in the
- * memory of an earlier life. True: there is something to send again. */
+ * before it, and is not in there, is lost. What was told earlier, and is not in there, is not to be
+ * relied on: a late reply of the peer's earlier life told it, or the peer lost sight of us and begins
+ * anew. True: there is something to send again. */
 bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t received,
                    uint64_t sent_ns, uint64_t now_ns);
 

@@ -375,6 +375,10 @@ const char *world_violation(const struct world *world) {
     return world->violation[0] != '\0' ? world->violation : NULL;
 }
 
+void world_trace_messages(struct world *world, bool on) {
+    world->options.trace_messages = on;
+}
+
 uint64_t world_now_ms(const struct world *world) {
     return world->now_ns / 1000000;
 }

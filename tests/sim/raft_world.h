@@ -48,6 +48,7 @@ const char *world_violation(const struct world *world);
 /* ------------------------------------------------------------------ time */
 
 uint64_t world_now_ms(const struct world *world);
+void world_trace_messages(struct world *world, bool on); /* but for heartbeats */
 void world_run_us(struct world *world, uint64_t us);
 void world_run_ms(struct world *world, uint64_t ms);
 

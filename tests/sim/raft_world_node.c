@@ -124,7 +124,17 @@ static bool fill(struct world *world, const struct w_node *node, struct w_packet
     return true;
 }
 
+static void trace_message(struct world *world, const struct raft_message *m) {
+    bool beat = m->kind == RAFT_HEARTBEAT || m->kind == RAFT_HEARTBEAT_REPLY;
+    if (world->options.trace_messages && !beat) {
+        char text[160];
+        w_message_text(m, text, sizeof text);
+        w_trace(world, "n%d > n%d, term %llu: %s", (int)m->from, (int)m->to, (ull)m->term, text);
+    }
+}
+
 static void count_message(struct world *world, const struct raft_message *m) {
+    trace_message(world, m);
     world->counts.messages++;
     if (m->kind == RAFT_APPEND) {
         world->counts.appends++;

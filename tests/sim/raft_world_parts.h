@@ -121,6 +121,7 @@ void w_push(struct world *world, struct w_event event);
 void w_packet_free(struct w_packet *packet);
 void *w_grow(void *items, size_t *capacity, size_t needed, size_t size);
 
+void w_message_text(const struct raft_message *m, char *text, size_t size); /* _text.c */
 void w_send(struct world *world, struct w_packet *packet);
 
 /* raft_world_node.c: one step of a node, and the carrying out of its update */
