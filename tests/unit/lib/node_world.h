@@ -99,7 +99,7 @@ static inline struct lkv_options *new_options(const char *dir, const char *id) {
 }
 
 static inline struct lkv_options *member_options(const struct world *world, int i) {
-    char id[8];
+    char id[16];
     (void)snprintf(id, sizeof(id), "n%d", i + 1);
     struct lkv_options *options = new_options(world->dirs[i], id);
     cr_assert_eq(lkv_options_set(options, "peers", world->peers), 0);
