@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+#include <msgpack.h>
+
 enum {
     ZONE_CHUNK_SIZE = 4096, /* all objects of a put or get and of their replies */
     CALL_OBJECTS_MAX = 32,
@@ -12,6 +14,11 @@ const struct scan_limits wire_call_limits = {.bytes_max = WIRE_FRAME_BYTES_MAX,
                                              .objects_max = CALL_OBJECTS_MAX};
 const struct scan_limits wire_reply_limits = {.bytes_max = WIRE_FRAME_BYTES_MAX,
                                               .objects_max = REPLY_OBJECTS_MAX};
+
+struct wire_decoder {
+    msgpack_zone zone;
+    msgpack_object root; /* of the frame decoded last */
+};
 
 struct wire_decoder *wire_decoder_new(void) {
     struct wire_decoder *decoder = mem_calloc(1, sizeof(*decoder));
@@ -37,10 +44,8 @@ static int pack_into(void *arg, const char *data, size_t size) {
     return 0; /* a failure sticks in the buffer */
 }
 
-msgpack_packer wire_packer(struct buffer *out) {
-    msgpack_packer packer;
-    msgpack_packer_init(&packer, out, pack_into);
-    return packer;
+void wire_packer_init(msgpack_packer *packer, struct buffer *out) {
+    msgpack_packer_init(packer, out, pack_into);
 }
 
 void wire_pack_bytes(msgpack_packer *packer, struct slice bytes) {
@@ -87,8 +92,12 @@ bool wire_as_array(const msgpack_object *object, const msgpack_object **at, uint
     return true;
 }
 
+const msgpack_object *wire_parts(const struct wire_decoder *decoder) {
+    return decoder->root.via.array.ptr;
+}
+
 int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
-                struct reason *why) {
+                const msgpack_object **parts, struct reason *why) {
     msgpack_zone_clear(&decoder->zone);
     size_t offset = 0;
     msgpack_unpack_return unpacked = msgpack_unpack((const char *)frame.data, frame.size, &offset,
@@ -96,12 +105,11 @@ int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
     if (unpacked == MSGPACK_UNPACK_NOMEM_ERROR) {
         return reason_set(why, LKV_ENOMEM, "out of memory for a frame of %zu bytes", frame.size);
     }
-    const msgpack_object *parts;
     uint32_t count;
     uint64_t found;
     bool good = unpacked == MSGPACK_UNPACK_SUCCESS && offset == frame.size &&
-                wire_as_array(&decoder->root, &parts, &count) && count == WIRE_FRAME_PARTS &&
-                wire_as_number(&parts[0], &found) && found == type;
+                wire_as_array(&decoder->root, parts, &count) && count == WIRE_FRAME_PARTS &&
+                wire_as_number(&(*parts)[0], &found) && found == type;
     if (!good) {
         return reason_set(why, LKV_EPROTOCOL, "a frame is no array of four that begins with %u",
                           (unsigned)type);

@@ -1,6 +1,8 @@
 /* What a client asks: [0, number, method, arguments]. */
 #include "lib/client_wire_pack.h"
 
+#include <msgpack.h>
+
 struct method_row {
     const char *name;
     enum wire_method method;
@@ -84,7 +86,8 @@ static void pack_arguments(msgpack_packer *packer, const struct wire_call *call)
 
 void wire_encode_call(struct buffer *out, const struct wire_call *call) {
     const struct method_row *row = &methods[call->method];
-    msgpack_packer packer = wire_packer(out);
+    msgpack_packer packer;
+    wire_packer_init(&packer, out);
     msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
     msgpack_pack_uint64(&packer, WIRE_TYPE_CALL);
     msgpack_pack_uint64(&packer, call->number);
@@ -264,11 +267,11 @@ int wire_decode_call(struct wire_decoder *decoder, struct slice frame, struct wi
                      bool *numbered, struct reason *why) {
     *out = (struct wire_call){0};
     *numbered = false;
-    int rc = wire_unpack(decoder, frame, WIRE_TYPE_CALL, why);
+    const msgpack_object *parts;
+    int rc = wire_unpack(decoder, frame, WIRE_TYPE_CALL, &parts, why);
     if (rc != 0) {
         return rc;
     }
-    const msgpack_object *parts = decoder->root.via.array.ptr;
     if (!wire_as_number(&parts[1], &out->number)) {
         return reason_set(why, LKV_EPROTOCOL, "the number of a request is no unsigned integer");
     }

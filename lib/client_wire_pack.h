@@ -1,30 +1,30 @@
 /* What the two halves of the codec share: requests (client_wire_call.c), replies
- * (client_wire_reply.c). */
+ * (client_wire_reply.c). Their files include msgpack.h. */
 #ifndef LIB_CLIENT_WIRE_PACK_H
 #define LIB_CLIENT_WIRE_PACK_H
 
 #include "lib/client_wire.h"
 
-#include <msgpack.h>
+struct msgpack_object;
+struct msgpack_packer;
 
 enum { WIRE_TYPE_CALL = 0, WIRE_TYPE_REPLY = 1, WIRE_FRAME_PARTS = 4 };
 
-struct wire_decoder {
-    msgpack_zone zone;
-    msgpack_object root; /* of the frame decoded last */
-};
+void wire_packer_init(struct msgpack_packer *packer, struct buffer *out);
+void wire_pack_bytes(struct msgpack_packer *packer, struct slice bytes);
+void wire_pack_text(struct msgpack_packer *packer, const char *text);
 
-msgpack_packer wire_packer(struct buffer *out);
-void wire_pack_bytes(msgpack_packer *packer, struct slice bytes);
-void wire_pack_text(msgpack_packer *packer, const char *text);
-
-/* Decodes one frame into decoder->root: an array of four that begins with `type`. */
+/* Decodes one frame, an array of four that begins with `type`: `*parts` are the four, until the next. */
 MUST_USE int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
-                         struct reason *why);
+                         const struct msgpack_object **parts, struct reason *why);
+
+/* The four of the frame decoded last. */
+const struct msgpack_object *wire_parts(const struct wire_decoder *decoder);
 
 /* Typed views of an object; false when it is something else. Bytes may come as bin or str. */
-bool wire_as_number(const msgpack_object *object, uint64_t *out);
-bool wire_as_bytes(const msgpack_object *object, struct slice *out);
-bool wire_as_array(const msgpack_object *object, const msgpack_object **at, uint32_t *count);
+bool wire_as_number(const struct msgpack_object *object, uint64_t *out);
+bool wire_as_bytes(const struct msgpack_object *object, struct slice *out);
+bool wire_as_array(const struct msgpack_object *object, const struct msgpack_object **at,
+                   uint32_t *count);
 
 #endif

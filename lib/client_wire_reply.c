@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 
+#include <msgpack.h>
+
 enum {
     ERROR_PARTS = 4,  /* code, name, text, outcome */
     ITEM_PARTS = 6,   /* key, value, create_rev, mod_rev, version, lease */
@@ -79,7 +81,8 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
 }
 
 void wire_encode_reply(struct buffer *out, uint64_t number, const struct lkv_msg *reply) {
-    msgpack_packer packer = wire_packer(out);
+    msgpack_packer packer;
+    wire_packer_init(&packer, out);
     msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
     msgpack_pack_uint64(&packer, WIRE_TYPE_REPLY);
     msgpack_pack_uint64(&packer, number);
@@ -92,7 +95,8 @@ void wire_encode_reply(struct buffer *out, uint64_t number, const struct lkv_msg
 }
 
 void wire_encode_refusal(struct buffer *out, int rc, const char *text) {
-    msgpack_packer packer = wire_packer(out);
+    msgpack_packer packer;
+    wire_packer_init(&packer, out);
     msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
     msgpack_pack_uint64(&packer, WIRE_TYPE_REPLY);
     msgpack_pack_nil(&packer);
@@ -137,11 +141,11 @@ static bool read_error(const msgpack_object *object, struct error_parts *out) {
 
 int wire_open_reply(struct wire_decoder *decoder, struct slice frame, uint64_t *number,
                     struct reason *why) {
-    int rc = wire_unpack(decoder, frame, WIRE_TYPE_REPLY, why);
+    const msgpack_object *parts;
+    int rc = wire_unpack(decoder, frame, WIRE_TYPE_REPLY, &parts, why);
     if (rc != 0) {
         return rc;
     }
-    const msgpack_object *parts = decoder->root.via.array.ptr;
     if (wire_as_number(&parts[1], number)) {
         return 0;
     }
@@ -310,7 +314,7 @@ static int read_result(const msgpack_object *object, struct slice frame, struct 
 
 int wire_read_reply(struct wire_decoder *decoder, struct slice frame, struct lkv_msg *reply,
                     struct reason *why) {
-    const msgpack_object *parts = decoder->root.via.array.ptr;
+    const msgpack_object *parts = wire_parts(decoder);
     struct error_parts error = {0};
     if (parts[2].type != MSGPACK_OBJECT_NIL && !read_error(&parts[2], &error)) {
         return reason_set(why, LKV_EPROTOCOL, "the error of a reply is malformed");
