@@ -61,10 +61,16 @@ static void take_config(struct raft *raft, const struct raft_config *config) {
 void image_installed(struct raft *raft, const struct raft_event *event) {
     uint64_t index = event->image_installed.index;
     uint64_t term = event->image_installed.term;
-    if (index <= raft->commit || raft->role == RAFT_LEADER) {
+    if (index <= raft->commit) {
         return; /* P2: nothing in it is news */
     }
-    if (raft_term_at(raft, index) == term) {
+    bool joins = raft_term_at(raft, index) == term;
+    if (!joins && raft->role == RAFT_LEADER) { /* it began as a follower's; a leader has it all */
+        core_stop(raft, LKV_EDAMAGED, "image (%llu, term %llu) contradicts this leader's log",
+                  (unsigned long long)index, (unsigned long long)term);
+        return;
+    }
+    if (joins) {
         drop_prefix(raft, index + 1);
         raft->durable = raft->durable > index ? raft->durable : index;
     } else {

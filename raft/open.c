@@ -108,6 +108,10 @@ int raft_open(struct raft **out, const struct raft_start *start, struct reason *
     raft->told_term = raft->term;
     raft->stream.verified = raft->commit;
     election_arm(raft);
+    if (raft->self_slot < raft->config.count &&
+        config_quorum(&raft->config, 1u << raft->self_slot)) {
+        raft->election_ns = raft->now_ns; /* nobody else could be leading */
+    }
     *out = raft;
     return 0;
 }

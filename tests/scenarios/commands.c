@@ -45,6 +45,7 @@ static void cluster(struct scenario *scenario, char **words, size_t count) {
     struct raft_options *raft = &options.raft;
     options.learners = scenario_option(words, count, "learners", 0);
     options.window_entries = (uint32_t)scenario_option(words, count, "window", 0);
+    options.forged = scenario_option(words, count, "forged", 0) != 0;
     options.ordered = scenario_option(words, count, "ordered", 1) != 0;
     raft->disk_hang_ms = (uint32_t)scenario_option(words, count, "hang", raft->disk_hang_ms);
     raft->inflight_bytes_max =

@@ -106,6 +106,8 @@ static struct w_packet *copy_packet(const struct w_packet *packet) {
     }
     *copy = *packet;
     uint32_t count = packet->message.kind == RAFT_APPEND ? packet->message.append.count : 0;
+    copy->metas = NULL;
+    copy->ids = NULL;
     if (count > 0) {
         copy->metas = malloc(count * sizeof *copy->metas);
         copy->ids = malloc(count * sizeof *copy->ids);
@@ -155,8 +157,7 @@ void w_send(struct world *world, struct w_packet *packet) {
 static void happen_message(struct world *world, struct w_packet *packet) {
     const struct raft_message *m = &packet->message;
     struct w_node *node = w_node(world, m->to);
-    bool cut = m->from <= world->options.nodes && world->cut[m->from - 1][m->to - 1];
-    if (node->raft == NULL || cut) {
+    if (node->raft == NULL) {
         w_packet_free(packet);
         return;
     }
@@ -235,7 +236,13 @@ static void happen(struct world *world, struct w_event *event) {
     struct w_node *node = w_node(world, event->node);
     bool alive = node->raft != NULL && (event->boot == 0 || event->boot == node->boot);
     switch (event->kind) {
-    case W_MESSAGE: happen_message(world, event->packet); return;
+    case W_MESSAGE:
+        if (world->cut[event->packet->message.from - 1][event->node - 1]) {
+            w_packet_free(event->packet);
+        } else {
+            happen_message(world, event->packet);
+        }
+        return;
     case W_FETCHED:
         if (alive) {
             happen_fetched(world, node, event->fetched);

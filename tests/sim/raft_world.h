@@ -29,8 +29,9 @@ struct world_options {
     uint32_t disk_min_us, disk_max_us;   /* of a sync; a vote record takes two */
     uint32_t fetch_max_us;               /* a read of old entries takes up to this; at least 200 */
     uint32_t drop_permille, double_permille;
-    uint32_t window_entries;                    /* kept in memory behind what is needed; 0: all */
-    bool ordered;                               /* a link delivers in order */
+    uint32_t window_entries; /* kept in memory behind what is needed; 0: all */
+    bool ordered;            /* a link delivers in order */
+    bool forged;             /* messages are injected: what holds across nodes is not checked */
     void (*trace)(void *arg, const char *line); /* may be NULL */
     void *trace_arg;
     bool trace_messages;
