@@ -113,6 +113,7 @@ LKV_API const char *lkv_last_text(void);
  *   peers       ID=HOST:PORT,... the first members, this node among them; empty: alone
  *   endpoints   HOST:PORT,... for lkv_connect
  *   forward     on: a follower passes requests to the leader; off: LKV_ENOTLEADER with its address
+ *   offline     on: the directory of one member of several is opened for local reads, without the others
  *   timeout_ms  5000
  */
 LKV_API struct lkv_options *lkv_options_new(void); /* NULL when out of memory */
@@ -139,8 +140,9 @@ LKV_API void lkv_options_trace(struct lkv_options *options,
 
 /* ------------------------------------------------------------------ open and close */
 
-/* Starts a node in this process and returns when its log is recovered and its listener accepts; a
- * leader may not be known yet. `env` is NULL (LKV_EUNSUPPORTED otherwise: sharing threads between
+/* Starts a node in this process and returns when its log is recovered and its listener accepts. A node
+ * alone is ready then: everything acknowledged before can be read. With peers a leader may not be known
+ * yet, and local reads may lag. `env` is NULL (LKV_EUNSUPPORTED otherwise: sharing threads between
  * several nodes is not in this version). The options may be freed afterwards. When it fails and `why` is not
  * NULL, *why is a message whose text tells what was expected and what came (free it).
  * Errors: LKV_EOPTION, LKV_ELOCKED (with the owner's pid), LKV_EADDRINUSE, LKV_EPERM, LKV_ENOSPACE,
@@ -275,7 +277,7 @@ LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, st
 LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, void *tag);
 
 /* What this node (of a client: the node it is connected to) knows. Texts "id", "role", "leader",
- * "leader_address", "cluster_id", "member_id" (hex), "state" ("ok", "waiting for peers", ...);
+ * "leader_address", "listen" (with the port that was chosen), "cluster_id", "member_id" (hex), "state" ("ok", "waiting for peers", ...);
  * numbers "term", "commit", "applied", "durable", "first", "last", "rev", "keys", "log_bytes",
  * "image_index", "peers_up"; members with lkv_msg_member. */
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);

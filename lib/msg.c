@@ -18,6 +18,7 @@
     X("leader_address") \
     X("id")             \
     X("address")        \
+    X("listen")         \
     X("role")           \
     X("state")          \
     X("cluster_id")     \

@@ -31,12 +31,24 @@ void node_stop(struct node *node, int rc, const char *format, ...) {
     node->turn_wanted = true;
 }
 
+void node_settle(struct node *node) {
+    (void)pthread_mutex_lock(&node->mutex);
+    if (!node->settled) {
+        node->settled = true;
+        node->settled_rc = node->stop_rc;
+        node->settled_why = node->stop_why;
+        (void)pthread_cond_broadcast(&node->changed_cond);
+    }
+    (void)pthread_mutex_unlock(&node->mutex);
+}
+
 /* What can be answered when the node has stopped: no entry will be applied any more. */
 static void answer_stopped(struct node *node) {
     if (node->stop_rc == 0 || node->stop_answered) {
         return;
     }
     node->stop_answered = true;
+    node_settle(node);
     if (role_set(&node->role_events, ROLE_STOPPED, node->term, 0) != 0) {
         trace_line(&node->trace, TRACE_ERROR, "stopped", "no memory for the role message");
     }
@@ -217,7 +229,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     node->next_expiry_ns = node->park_retry_ns = node->server_next_ns = UINT64_MAX;
     node->raft_deadline_ns = node->timer_at_ns = node->handover_deadline_ns = UINT64_MAX;
     (void)pthread_mutex_init(&node->mutex, NULL);
-    (void)pthread_cond_init(&node->finished_cond, NULL);
+    (void)pthread_cond_init(&node->changed_cond, NULL);
     struct list_link *lists[] = {&node->incoming, &node->staged,    &node->full_jobs,
                                  &node->parked,   &node->reads_new, &node->read_batches,
                                  &node->submits,  &node->strangers};
@@ -332,7 +344,7 @@ void node_destroy(struct node *node) {
     buffer_fini(&node->frame_body);
     mem_free(node->frame_entries);
     mem_free(node->submit_sizes);
-    (void)pthread_cond_destroy(&node->finished_cond);
+    (void)pthread_cond_destroy(&node->changed_cond);
     (void)pthread_mutex_destroy(&node->mutex);
     mem_free(node);
 }

@@ -87,8 +87,11 @@ struct node {
     atomic_bool role_freed;    /* a role message was freed: role_pump */
     struct kv *kv;             /* readable at any time */
     pthread_mutex_t mutex;     /* of the fields up to the next comment */
-    pthread_cond_t finished_cond;
+    pthread_cond_t changed_cond;
     bool close_requested, finished;
+    bool settled;   /* has led, has stopped or has met a full disk: what lkv_open waits for alone */
+    int settled_rc; /* stop_rc and stop_why at that moment */
+    struct reason settled_why;
     int64_t close_handover_ms;
     struct role_watch_request *role_requests; /* handed to the loop */
 
@@ -184,6 +187,7 @@ struct loop_events node_loop_events(struct node *node);
 void node_turn(struct node *node);
 void node_destroy(struct node *node); /* after it has finished, or crashed; NULL is fine */
 void node_set_timer(struct node *node);
+void node_settle(struct node *node);
 void node_stop(struct node *node, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* lib/node_close.c */

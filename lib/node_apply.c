@@ -172,6 +172,7 @@ static void publish_role(struct node *node) {
     case RAFT_LEADER:
         if (status.noop_index != 0 && node->applied >= status.noop_index) {
             tell_role(node, ROLE_READY, status.term, status.noop_index);
+            node_settle(node);
         }
         break;
     case RAFT_FOLLOWER:

@@ -49,6 +49,6 @@ void node_close_turn(struct node *node) {
     node->finished_loop = true;
     (void)pthread_mutex_lock(&node->mutex);
     node->finished = true;
-    (void)pthread_cond_broadcast(&node->finished_cond);
+    (void)pthread_cond_broadcast(&node->changed_cond);
     (void)pthread_mutex_unlock(&node->mutex);
 }

@@ -87,6 +87,20 @@ static int check_peers(const struct node *node, struct reason *why) {
     return 0;
 }
 
+static int check_self_named(const struct node *node, struct reason *why) {
+    const struct lkv_options *options = &node->options;
+    if (options->peer_count == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < options->peer_count; i++) {
+        if (strcmp(options->peers[i].name, options->id) == 0) {
+            return 0;
+        }
+    }
+    return reason_set(why, LKV_EOPTION,
+                      "the option peers must name this node too: \"%s\" is not in it", options->id);
+}
+
 static void new_identity(struct node *node) {
     struct identity *identity = &node->identity;
     *identity = (struct identity){0};
@@ -105,7 +119,9 @@ static int load_identity(struct node *node, struct reason *why) {
         return rc;
     }
     complete_name(node, node->identity.name);
-    if ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0) {
+    /* A refused start leaves no identity that the corrected one would trip over. */
+    if ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0 ||
+        (rc = check_self_named(node, why)) != 0) {
         return rc;
     }
     node->identity.start_counter++; /* durable before the first hello (rule 17) */
@@ -124,20 +140,6 @@ static void complete_peers(struct node *node) {
         (void)snprintf(peer->name, sizeof(peer->name), "%s", member->name);
         (void)snprintf(peer->address, sizeof(peer->address), "%s", member->address);
     }
-}
-
-static int check_self_named(const struct node *node, struct reason *why) {
-    const struct lkv_options *options = &node->options;
-    if (options->peer_count == 0) {
-        return 0;
-    }
-    for (size_t i = 0; i < options->peer_count; i++) {
-        if (strcmp(options->peers[i].name, options->id) == 0) {
-            return 0;
-        }
-    }
-    return reason_set(why, LKV_EOPTION,
-                      "the option peers must name this node too: \"%s\" is not in it", options->id);
 }
 
 static int open_peers(struct node *node, struct reason *why) {
@@ -171,10 +173,6 @@ int node_start_disk(struct node *node, struct reason *why) {
         return rc;
     }
     complete_peers(node);
-    rc = check_self_named(node, why);
-    if (rc != 0) {
-        return rc;
-    }
     founding_init(&node->founding, &node->identity, node->options.peers, node->options.peer_count);
     if (node->founding.self_address[0] == '\0') {
         (void)snprintf(node->founding.self_address, sizeof(node->founding.self_address), "%s",

@@ -112,6 +112,9 @@ void node_answer_status(struct node *node, struct request *request) {
     msg_set_str(reply, "id", node->options.id);
     msg_set_str(reply, "address", node->founding.self_address);
     msg_set_str(reply, "role", role_text(node));
+    if (node->listener != NULL) {
+        msg_set_str(reply, "listen", net_listener_address(node->listener));
+    }
     const struct peer *leader = peer_by_id(node, node->leader);
     if (node->leader != RAFT_NOBODY && node->leader == node->identity.member_id) {
         msg_set_str(reply, "leader", node->options.id);

@@ -69,6 +69,7 @@ static void fail_log(struct node *node, struct log_job *job) {
 static void hold_full(struct node *node, struct log_job *job) {
     if (!node->disk_full) {
         node->disk_full = true;
+        node_settle(node);
         trace_line(&node->trace, TRACE_ERROR, "disk-full", "%s", job->why.text);
     }
     job->retry_first = list_empty(&node->full_jobs);

@@ -40,7 +40,7 @@ static int close_node(struct lkv *handle, int64_t handover_ms) {
     loop_wake(node->world.loop);
     (void)pthread_mutex_lock(&node->mutex);
     while (!node->finished) {
-        (void)pthread_cond_wait(&node->finished_cond, &node->mutex);
+        (void)pthread_cond_wait(&node->changed_cond, &node->mutex);
     }
     (void)pthread_mutex_unlock(&node->mutex);
     struct node_world world = node->world;
@@ -78,6 +78,24 @@ static const struct lkv_ops node_ops = {.submit = node_submit,
                                         .get_local = node_get_local,
                                         .role_watch = role_watch};
 
+/* A node alone needs nobody to lead: when the caller has the handle, everything acknowledged before is
+ * there to read. With a full disk it is what local reads show. */
+static int wait_settled(struct node *node, struct reason *why) {
+    if (node->peer_count > 0 || node->offline) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&node->mutex);
+    while (!node->settled) {
+        (void)pthread_cond_wait(&node->changed_cond, &node->mutex);
+    }
+    int rc = node->settled_rc;
+    if (rc != 0) {
+        (void)reason_set(why, rc, "%s", node->settled_why.text);
+    }
+    (void)pthread_mutex_unlock(&node->mutex);
+    return rc;
+}
+
 int node_open(struct lkv **out, const struct lkv_options *options, struct reason *why) {
     *out = NULL;
     struct node_world world;
@@ -103,6 +121,11 @@ int node_open(struct lkv **out, const struct lkv_options *options, struct reason
         node_destroy(node);
         close_world(&world);
         return reason_set(why, rc, "cannot start the loop's thread: %s", error_text(rc));
+    }
+    rc = wait_settled(node, why);
+    if (rc != 0) {
+        (void)close_node(&node->handle, 0);
+        return rc;
     }
     *out = &node->handle;
     return 0;
