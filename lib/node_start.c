@@ -15,6 +15,26 @@
 
 /* ------------------------------------------------------------------ directory and identity */
 
+/* The directory's own name must be as durable as what is in it: otherwise a power cut takes both, and
+ * the node comes back blank, as another incarnation. Who may enter the parent but not read it cannot
+ * sync it, and has to have made the directory beforehand. */
+static int sync_parent(struct disk *disk, const char *dir) {
+    char parent[1024];
+    (void)snprintf(parent, sizeof(parent), "%s", dir);
+    size_t size = strlen(parent);
+    while (size > 1 && parent[size - 1] == '/') {
+        parent[--size] = '\0';
+    }
+    char *slash = strrchr(parent, '/');
+    if (slash == NULL) {
+        (void)snprintf(parent, sizeof(parent), ".");
+    } else {
+        slash[slash == parent] = '\0';
+    }
+    int rc = disk_sync_dir(disk, parent);
+    return rc == LKV_EPERM ? 0 : rc;
+}
+
 static int make_dirs(struct node *node, struct reason *why) {
     struct disk *disk = node->world.disk;
     const char *paths[] = {node->dir, node->log_dir, node->image_dir};
@@ -38,6 +58,9 @@ static int make_dirs(struct node *node, struct reason *why) {
         }
     }
     int rc = disk_sync_dir(disk, node->dir);
+    if (rc == 0) {
+        rc = sync_parent(disk, node->dir);
+    }
     return rc == 0 ? 0 : reason_set(why, rc, "%s: sync: %s", node->dir, error_text(rc));
 }
 
