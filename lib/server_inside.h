@@ -1,0 +1,83 @@
+/* What the files of the clients' server share; nobody else includes this. Loop thread. */
+#ifndef LIB_SERVER_INSIDE_H
+#define LIB_SERVER_INSIDE_H
+
+#include "lib/limits.h"
+#include "lib/server.h"
+#include "lib/wire_input.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+enum {
+    SERVER_OUTPUT_BYTES_MAX = 4 * 1024 * 1024, /* replies not taken by a client; then they wait */
+    SERVER_LOOK_S = 1                          /* between looks at slow connections */
+};
+
+struct wire_decoder;
+
+/* A reply that waits keeps its number in its tag. */
+_Static_assert(sizeof(uintptr_t) >= sizeof(uint64_t), "a tag holds a number of 64 bits");
+
+struct server {
+    struct loop *loop;
+    struct server_options options;
+    struct server_host host;
+    struct limits limits;
+    struct wire_decoder *decoder; /* owned */
+    struct buffer scratch;        /* the reply being encoded */
+    struct list_link conns;       /* open ones */
+    struct list_link resumable;   /* conns to go on reading, by their `resume` */
+    size_t conn_count;            /* open ones */
+    size_t conns_alive;           /* with those that only wait for their requests */
+    size_t input_bytes;           /* kept in all inputs */
+    uint64_t look_at_ns;          /* at slow connections; UINT64_MAX: none can be */
+    bool closed;
+};
+
+struct server_conn {
+    struct list_link link, resume;
+    struct server *server;
+    struct net_conn *net; /* NULL: closed */
+    struct wire_input input;
+    size_t input_bytes; /* counted in the server's */
+    bool feeding;       /* the input is on the stack below */
+    bool paused;
+    size_t pending;        /* requests in work */
+    size_t work_bytes;     /* their cost */
+    struct list_link held; /* finished replies that wait for room, number in the tag */
+
+    uint64_t frame_since_ns; /* a frame is half here since; 0: none is */
+    uint64_t sent_bytes;     /* replies handed to the network, in total */
+    uint64_t taken_bytes;    /* of them, gone when last looked; UINT64_MAX: all */
+    uint64_t taken_since_ns; /* that number has not grown since */
+};
+
+/* ---- server.c ---- */
+
+void server_look_soon(struct server *server); /* some connection may be slow */
+void server_release(struct server *server);   /* frees it, if nobody needs it any more */
+
+/* ---- server_conn.c ---- */
+
+struct server_conn *server_conn_new(struct server *server, struct net_conn *net); /* or NULL */
+void server_conn_start(struct server_conn *conn, struct slice first_bytes);
+
+/* After any of these the connection must not be touched. */
+void server_conn_close(struct server_conn *conn);
+void server_conn_refuse(struct server_conn *conn, int rc,
+                        const struct reason *why); /* last words */
+void server_conn_resume(struct server_conn *conn); /* reading, after a pause */
+
+void server_conn_pause(struct server_conn *conn, bool paused);
+bool server_conn_look(struct server_conn *conn, uint64_t now_ns); /* true: look at it again */
+
+/* ---- server_reply.c ---- */
+
+/* Takes the reply; it may have to wait, or the connection may be closed. */
+void server_reply(struct server_conn *conn, uint64_t number, struct lkv_msg *reply);
+void server_reply_error(struct server_conn *conn, uint64_t number, int rc,
+                        const struct reason *why); /* rc 0: an empty reply */
+void server_reply_flush(struct server_conn *conn); /* those that wait */
+void server_reply_drop(struct server_conn *conn);
+
+#endif
