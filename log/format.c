@@ -4,7 +4,7 @@
 #include "base/crc.h"
 #include "base/cursor.h"
 
-enum { CRC_SIZE = 4, RECORD_MAGIC = 0x6365526cu /* "lRec" */ };
+enum { CRC_SIZE = 4 };
 
 static const char segment_magic[8] = "lkv-seg\n";
 static const char vote_magic[8] = "lkv-vot\n";
@@ -120,7 +120,7 @@ static uint32_t record_crc(const uint8_t *bytes, const struct log_identity *iden
 void record_header_encode(const struct record_header *header, const struct log_identity *identity,
                           uint64_t offset, uint8_t *bytes) {
     struct writer writer = writer_of(bytes, LOG_RECORD_HEADER);
-    write_u32(&writer, RECORD_MAGIC);
+    write_bytes(&writer, slice_of(LOG_RECORD_MAGIC, 4));
     write_u32(&writer, 0);
     write_u32(&writer, header->payload_crc);
     write_u32(&writer, header->length);
@@ -136,17 +136,12 @@ void record_header_encode(const struct record_header *header, const struct log_i
     write_u32(&writer, record_crc(bytes, identity, header->segment, offset));
 }
 
-bool record_magic_at(const uint8_t *bytes) {
-    struct reader reader = reader_of(slice_of(bytes, 4));
-    return read_u32(&reader) == RECORD_MAGIC;
-}
-
 bool record_header_decode(const uint8_t *bytes, const struct log_identity *identity,
                           uint64_t segment, uint64_t offset, struct record_header *header) {
     struct reader reader = reader_of(slice_of(bytes, LOG_RECORD_HEADER));
-    uint32_t magic = read_u32(&reader);
+    (void)read_bytes(&reader, 4);
     uint32_t stored = read_u32(&reader);
-    if (magic != RECORD_MAGIC || stored != record_crc(bytes, identity, segment, offset)) {
+    if (!record_magic_at(bytes) || stored != record_crc(bytes, identity, segment, offset)) {
         return false;
     }
     /* One statement each: an initialiser list has no order of evaluation. */

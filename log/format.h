@@ -62,6 +62,8 @@ void segment_header_encode(const struct segment_header *header, uint8_t *block);
 MUST_USE int segment_header_decode(struct slice block, struct segment_header *header,
                                    struct reason *why);
 
+#define LOG_RECORD_MAGIC "lRec"
+
 enum { LOG_TYPE_MARK = 0x80 }; /* of the log itself, beside enum entry_type */
 
 struct record_header {
@@ -83,8 +85,10 @@ void record_header_encode(const struct record_header *header, const struct log_i
 bool record_header_decode(const uint8_t *bytes, const struct log_identity *identity,
                           uint64_t segment, uint64_t offset, struct record_header *header);
 
-/* A cheap first look at 8-aligned bytes: could a record header start here? */
-bool record_magic_at(const uint8_t *bytes);
+/* A cheap first look, for walking over millions of places: could a record header start here? */
+static inline bool record_magic_at(const uint8_t *bytes) {
+    return memcmp(bytes, LOG_RECORD_MAGIC, 4) == 0;
+}
 
 /* Header, payload and padding. */
 static inline uint64_t record_size(uint64_t payload) {

@@ -47,6 +47,9 @@ static void log_free(struct log *log) {
     mem_free(log);
 }
 
+/* No log ever gets there; what says so is no number of ours. */
+#define NUMBER_MAX (UINT64_MAX / 2)
+
 /* Takes over what recovery found. */
 static int adopt(struct log *log, struct recovery *found) {
     log->vote = found->vote;
@@ -59,6 +62,9 @@ static int adopt(struct log *log, struct recovery *found) {
     uint64_t used = log->vote.record.segments_reserved > found->highest_number
                         ? log->vote.record.segments_reserved
                         : found->highest_number;
+    if (used > NUMBER_MAX) {
+        return LKV_EDAMAGED;
+    }
     log->next_number = used + 1; /* rule 6: whatever was reserved may have been written */
     if (live_reserve(log, found->segment_count + found->dead_count + 1) != 0) {
         return LKV_ENOMEM;

@@ -1,7 +1,6 @@
 /* Second half of recovery: the chain of records, and what is damaged, torn or dead. */
 #include "log/recover.h"
 
-#include "base/assert.h"
 #include "base/mem.h"
 #include "log/recover_parts.h"
 
@@ -156,7 +155,20 @@ static int bad_payload(struct chain *chain, const struct scan_item *item) {
 
 static int torn_item(struct chain *chain, const struct scan_item *item) {
     struct recovery *recovery = chain->recovery;
-    ASSERT(chain->is_newest);
+    if (!chain->is_newest) {
+        /* Older segments are below the newest header's mark: only possible when that header, or
+         * its file, is lost and the vote's mark speaks for it. */
+        char name[LOG_NAME_SIZE];
+        struct recovery_finding finding = {.file = file_of(chain, name),
+                                           .offset = item->offset,
+                                           .index = item->header.index,
+                                           .term = item->header.term,
+                                           .text = "above the mark of a lost segment"};
+        return recovery_damaged(recovery, chain->source, &finding,
+                                "expected nothing above the mark %llu, found entry %llu",
+                                (unsigned long long)recovery->mark.index,
+                                (unsigned long long)item->header.index);
+    }
     if (!recovery->needs_segment) {
         recovery->torn_offset = chain->segment->tail;
     }
@@ -246,9 +258,13 @@ static int walk_segment(struct chain *chain, struct segment *segment, uint64_t b
     if (rc == 0 && segment->first <= bound) {
         rc = expect(chain, segment->first, segment->prev_term, true, 0, "the next segment");
     }
+    if (chain->is_newest) {
+        scan.limit = chain->recovery->headers_end; /* find_mark has seen what is behind */
+    }
     if (rc == 0) {
         rc = walk_records(chain, bound);
     }
+    scan.limit = segment->capacity;
     if (rc == 0 && chain->is_newest) {
         rc = look_behind_end(chain);
     }
@@ -274,6 +290,7 @@ static int find_mark(struct recovery *recovery, struct reason *why) {
                                       .index = item.header.mark_index,
                                       .term = item.header.mark_term};
         recovery->mark = log_mark_newer(recovery->mark, mark);
+        recovery->headers_end = item.end;
         rc = 0;
     }
     if (rc < 0) {
@@ -384,7 +401,7 @@ static void separate_dead(struct recovery *recovery) {
 
 int recovery_run(struct recovery *recovery, const struct recovery_source *source,
                  struct reason *why) {
-    *recovery = (struct recovery){.rewrite_from = LOG_BLOCK};
+    *recovery = (struct recovery){.rewrite_from = LOG_BLOCK, .headers_end = LOG_BLOCK};
     struct chain chain = {.recovery = recovery, .source = source};
     int rc = recovery_open_files(recovery, source, why);
     if (rc != 0) {

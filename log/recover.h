@@ -60,6 +60,7 @@ struct recovery {
     uint64_t highest_number; /* of any name or header */
     struct log_mark_value mark;
     struct log_terms terms; /* what is readable and live */
+    uint64_t headers_end;   /* in the newest segment: no valid header starts behind it */
     uint64_t rewrite_from;  /* in the newest segment: end of what the mark covers (rule 9) */
     bool needs_segment;     /* the newest one cannot be continued */
     bool superseded;        /* the image contradicts the log: the image is right */

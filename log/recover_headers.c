@@ -51,7 +51,7 @@ static bool same_identity(const struct log_identity *a, const struct log_identit
 
 /* What must hold for a header beyond its own checksum. */
 static int judge_header(const struct recovery_source *source, const struct segment_header *header,
-                        uint64_t number, struct reason *why) {
+                        uint64_t number, uint64_t size, struct reason *why) {
     if (source->identity != NULL && !same_identity(source->identity, &header->identity)) {
         return reason_set(why, LKV_EIDENTITY,
                           "belongs to cluster %016llx group %llu, expected %016llx group %llu",
@@ -63,6 +63,10 @@ static int judge_header(const struct recovery_source *source, const struct segme
     if (header->number != number) {
         return reason_set(why, LKV_EDAMAGED, "expected segment %llu, found the header of %llu",
                           (unsigned long long)number, (unsigned long long)header->number);
+    }
+    if (header->capacity != size || size < LOG_BLOCK) {
+        return reason_set(why, LKV_EDAMAGED, "expected a file of %llu bytes, found %llu",
+                          (unsigned long long)header->capacity, (unsigned long long)size);
     }
     return 0;
 }
@@ -83,10 +87,10 @@ static int load_segment(struct recovery *recovery, const struct recovery_source 
     uint64_t size;
     int rc = read_header(file, &header, why);
     if (rc == 0) {
-        rc = judge_header(source, &header, number, why);
+        rc = disk_size(file, &size);
     }
     if (rc == 0) {
-        rc = disk_size(file, &size);
+        rc = judge_header(source, &header, number, size, why);
     }
     if (rc != 0) {
         return rc;

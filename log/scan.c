@@ -52,17 +52,34 @@ static bool room_for(const struct scan *scan, uint64_t offset, uint64_t size) {
     return offset <= scan->limit && scan->limit - offset >= size; /* no sum that could wrap */
 }
 
+/* The first place from `at` on, within the window, where a header could start; the place behind the
+ * last one if there is none. A segment's unused rest is millions of places. */
+static uint64_t skip_within_window(const struct scan *scan, uint64_t at) {
+    const uint8_t *bytes = scan->window + (at - scan->window_at);
+    uint64_t end = scan->window_at + scan->window_size - LOG_RECORD_HEADER;
+    while (at <= end && !record_magic_at(bytes)) {
+        at += LOG_ALIGN;
+        bytes += LOG_ALIGN;
+    }
+    return at;
+}
+
 int scan_next(struct scan *scan, struct scan_item *item) {
     item->hole_at = scan->at;
-    for (uint64_t at = scan->at; room_for(scan, at, LOG_RECORD_HEADER); at += LOG_ALIGN) {
+    uint64_t at = scan->at;
+    while (room_for(scan, at, LOG_RECORD_HEADER)) {
         const uint8_t *bytes;
         int rc = window_cover(scan, at, LOG_RECORD_HEADER, &bytes);
         if (rc != 0) {
             return rc;
         }
-        if (!record_magic_at(bytes) ||
-            !record_header_decode(bytes, &scan->identity, scan->segment, at, &item->header) ||
+        if (!record_magic_at(bytes)) {
+            at = skip_within_window(scan, at);
+            continue;
+        }
+        if (!record_header_decode(bytes, &scan->identity, scan->segment, at, &item->header) ||
             !room_for(scan, at, record_size(item->header.length))) {
+            at += LOG_ALIGN;
             continue;
         }
         item->offset = at;

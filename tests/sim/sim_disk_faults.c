@@ -189,8 +189,10 @@ bool sim_disk_cut_file(struct sim_disk *sim, const char *path, uint64_t size) {
 
 bool sim_disk_unlink(struct sim_disk *sim, const char *path) {
     bool found = inode_at(sim, path) != NULL;
-    sim_names_remove(&sim->cache, path);
-    sim_names_remove(&sim->medium, path);
+    char *copy = sim_must(strdup(path)); /* it may be the name's own */
+    sim_names_remove(&sim->cache, copy);
+    sim_names_remove(&sim->medium, copy);
+    free(copy);
     return found;
 }
 
