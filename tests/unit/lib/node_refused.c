@@ -267,35 +267,11 @@ Test(lib_node_refused, an_identity_of_a_later_version) {
     expect_refused(lone, LKV_EVERSION, "version 9");
 }
 
-/* Flips one byte of the first file in data/ that has this text; the file's name to `name`. */
-static void damage_text(const char *text, char name[PATH_BYTES]) {
-    static char content[2 * 1024 * 1024];
-    char folder[2 * PATH_BYTES];
-    path_of("data", folder);
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL) {
-        char path[3 * PATH_BYTES];
-        (void)snprintf(path, sizeof(path), "%s/%.200s", folder, entry->d_name);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t size = entry->d_name[0] != '.' ? read(fd, content, sizeof(content)) : 0;
-        (void)close(fd);
-        const char *at = size > 0 ? memmem(content, (size_t)size, text, strlen(text)) : NULL;
-        if (at != NULL) {
-            overwrite(path, at - content, "#", 1);
-            (void)snprintf(name, PATH_BYTES, "%.200s", entry->d_name);
-            (void)closedir(dir);
-            return;
-        }
-    }
-    cr_assert_fail("no file has '%s'", text);
-}
-
 /* S2: an acknowledged record that cannot be read is damage, never a shorter log. */
 Test(lib_node_refused, a_damaged_segment) {
     make_lone();
     char name[PATH_BYTES];
-    damage_text("a value to be found", name);
+    damage_text(world.dirs[0], "a value to be found", name);
     (void)strncat(name, ":", 2); /* and where in it */
     expect_refused(lone, LKV_EDAMAGED, name);
     cr_assert_not_null(strstr(open_text, "acknowledged"), "%s", open_text);

@@ -262,4 +262,38 @@ static inline void overwrite(const char *path, long offset, const char *with, si
     (void)close(fd);
 }
 
+static inline long find_text(const char *path, const char *text) {
+    static char content[2 * 1024 * 1024];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, content, sizeof(content)) : 0;
+    size_t wanted = strlen(text);
+    (void)close(fd);
+    for (ssize_t at = 0; at + (ssize_t)wanted <= size; at++) {
+        if (memcmp(content + at, text, wanted) == 0) {
+            return at;
+        }
+    }
+    return -1;
+}
+
+/* Changes one byte of this text in the first file in DIR/data/ that has it; the file's name to `name`. */
+static inline void damage_text(const char *node_dir, const char *text, char name[PATH_BYTES]) {
+    char folder[2 * PATH_BYTES];
+    (void)snprintf(folder, sizeof(folder), "%.250s/data", node_dir);
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    long at = -1;
+    while (at < 0 && (entry = readdir(dir)) != NULL) {
+        char path[3 * PATH_BYTES];
+        (void)snprintf(path, sizeof(path), "%s/%.200s", folder, entry->d_name);
+        (void)snprintf(name, PATH_BYTES, "%.200s", entry->d_name);
+        at = entry->d_name[0] != '.' ? find_text(path, text) : -1;
+        if (at >= 0) {
+            overwrite(path, at, "#", 1);
+        }
+    }
+    (void)closedir(dir);
+    cr_assert_geq(at, 0, "no file has '%s'", text);
+}
+
 #endif
