@@ -84,7 +84,7 @@ static int adopt(struct log *log, struct recovery *found) {
 
 /* Copies a part of a file onto itself, so that a sync has something to bring to the disk. */
 static int rewrite(struct disk_file *file, uint64_t from, uint64_t to) {
-    size_t capacity = to - from < SCAN_WINDOW ? (size_t)(to - from) : SCAN_WINDOW;
+    size_t capacity = to - from < LOG_SCAN_WINDOW ? (size_t)(to - from) : LOG_SCAN_WINDOW;
     uint8_t *bytes = mem_alloc(capacity);
     int rc = bytes != NULL ? 0 : LKV_ENOMEM;
     while (rc == 0 && from < to) {

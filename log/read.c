@@ -21,7 +21,8 @@ static int unreadable(struct log *log, const struct segment *segment, uint64_t o
                       name, (unsigned long long)offset, (unsigned long long)index, found);
 }
 
-static int take(struct scan *scan, const struct scan_item *item, struct output *out, bool *intact) {
+static int take(struct log_scan *scan, const struct log_scan_item *item, struct output *out,
+                bool *intact) {
     struct blob *payload = NULL;
     if (item->header.length > 0) {
         payload = blob_new(item->header.length);
@@ -29,7 +30,7 @@ static int take(struct scan *scan, const struct scan_item *item, struct output *
             return LKV_ENOMEM;
         }
     }
-    int rc = scan_payload(scan, item, payload != NULL ? payload->data : NULL, intact);
+    int rc = log_scan_payload(scan, item, payload != NULL ? payload->data : NULL, intact);
     if (rc != 0 || !*intact) {
         blob_unref(payload);
         return rc;
@@ -50,12 +51,12 @@ static bool fits(const struct output *out, uint32_t length) {
 }
 
 /* Reads entries [from, to] of one segment, as many as fit; `*done` when no more fit. */
-static int read_records(struct log *log, const struct segment *segment, struct scan *scan,
+static int read_records(struct log *log, const struct segment *segment, struct log_scan *scan,
                         uint64_t from, uint64_t to, struct output *out, bool *done,
                         struct reason *why) {
-    struct scan_item item;
+    struct log_scan_item item;
     while (from <= to) {
-        int more = scan_next(scan, &item);
+        int more = log_scan_next(scan, &item);
         if (more < 0) {
             return reason_set(why, more, "segment %llu: cannot read entry %llu: %s",
                               (unsigned long long)segment->number, (unsigned long long)from,
@@ -94,14 +95,14 @@ static int read_segment(struct log *log, struct segment *segment, uint64_t from,
     uint64_t limit = segment->tail;
     *to = segment->last < *to ? segment->last : *to;
     pthread_mutex_unlock(&log->mutex);
-    struct scan scan;
-    int rc =
-        scan_init(&scan, segment->file, &log->identity, segment->number, start, limit, READ_WINDOW);
+    struct log_scan scan;
+    int rc = log_scan_init(&scan, segment->file, &log->identity, segment->number, start, limit,
+                           READ_WINDOW);
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", log->dir, error_text(rc));
     }
     rc = read_records(log, segment, &scan, from, *to, out, done, why);
-    scan_fini(&scan);
+    log_scan_fini(&scan);
     return rc;
 }
 

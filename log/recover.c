@@ -13,7 +13,7 @@ struct chain {
     bool stopped;  /* torn here: nothing behind it counts */
     /* where we are, for reports */
     struct segment *segment;
-    struct scan *scan;
+    struct log_scan *scan;
     bool is_newest;
 };
 
@@ -30,7 +30,7 @@ static const char *file_of(const struct chain *chain, char name[LOG_NAME_SIZE]) 
     return name;
 }
 
-static int observe(struct chain *chain, enum log_finding kind, const struct scan_item *item,
+static int observe(struct chain *chain, enum log_finding kind, const struct log_scan_item *item,
                    const char *text) {
     const struct recovery_observer *observer = chain->source->observer;
     return observer != NULL
@@ -118,7 +118,7 @@ static int expect(struct chain *chain, uint64_t index, uint64_t prev_term, bool 
     return rc;
 }
 
-static int accept(struct chain *chain, const struct scan_item *item) {
+static int accept(struct chain *chain, const struct log_scan_item *item) {
     struct recovery *recovery = chain->recovery;
     const struct record_header *header = &item->header;
     if (log_terms_reserve(&recovery->terms, 1) != 0) {
@@ -136,7 +136,7 @@ static int accept(struct chain *chain, const struct scan_item *item) {
 }
 
 /* The header is whole, the payload is not. */
-static int bad_payload(struct chain *chain, const struct scan_item *item) {
+static int bad_payload(struct chain *chain, const struct log_scan_item *item) {
     const struct record_header *header = &item->header;
     if (header->index > greatest(chain->recovery->mark.index, chain->source->image_index)) {
         chain->stopped = true;
@@ -153,7 +153,7 @@ static int bad_payload(struct chain *chain, const struct scan_item *item) {
     return rc;
 }
 
-static int torn_item(struct chain *chain, const struct scan_item *item) {
+static int torn_item(struct chain *chain, const struct log_scan_item *item) {
     struct recovery *recovery = chain->recovery;
     if (!chain->is_newest) {
         /* Older segments are below the newest header's mark: only possible when that header, or
@@ -177,7 +177,7 @@ static int torn_item(struct chain *chain, const struct scan_item *item) {
     return observe(chain, LOG_TORN, item, "torn (never acknowledged)");
 }
 
-static int one_record(struct chain *chain, const struct scan_item *item) {
+static int one_record(struct chain *chain, const struct log_scan_item *item) {
     int rc = expect(chain, item->header.index, item->header.prev_term, false,
                     item->after_hole ? item->hole_at : item->offset,
                     item->after_hole ? "bytes without a valid checksum" : "another record");
@@ -185,14 +185,14 @@ static int one_record(struct chain *chain, const struct scan_item *item) {
         return rc;
     }
     bool intact;
-    rc = scan_payload(chain->scan, item, NULL, &intact);
+    rc = log_scan_payload(chain->scan, item, NULL, &intact);
     if (rc != 0) {
         return rc;
     }
     return intact ? accept(chain, item) : bad_payload(chain, item);
 }
 
-static int one_item(struct chain *chain, const struct scan_item *item) {
+static int one_item(struct chain *chain, const struct log_scan_item *item) {
     int rc = 0;
     if (!chain->stopped) {
         if (item->header.type == LOG_TYPE_MARK) {
@@ -205,22 +205,22 @@ static int one_item(struct chain *chain, const struct scan_item *item) {
 }
 
 /* Dead records are of interest to the offline walk only. */
-static int walk_dead(struct chain *chain, struct scan_item *item) {
+static int walk_dead(struct chain *chain, struct log_scan_item *item) {
     int more = 1;
     while (chain->source->observer != NULL && more == 1) {
         int rc = observe(chain, LOG_DEAD, item, "dead (cut by a later segment)");
         if (rc != 0) {
             return rc;
         }
-        more = scan_next(chain->scan, item);
+        more = log_scan_next(chain->scan, item);
     }
     return more < 0 ? more : 0;
 }
 
 static int walk_records(struct chain *chain, uint64_t bound) {
-    struct scan_item item;
+    struct log_scan_item item;
     int more;
-    while ((more = scan_next(chain->scan, &item)) == 1) {
+    while ((more = log_scan_next(chain->scan, &item)) == 1) {
         if (item.header.type != LOG_TYPE_MARK && item.header.index > bound) {
             return walk_dead(chain, &item); /* rule 7: a later cut, or the next segment */
         }
@@ -240,7 +240,7 @@ static int walk_records(struct chain *chain, uint64_t bound) {
 static int look_behind_end(struct chain *chain) {
     struct recovery *recovery = chain->recovery;
     bool clean = chain->segment->zeroed;
-    int rc = clean ? scan_all_zero(chain->scan, chain->segment->tail, &clean) : 0;
+    int rc = clean ? log_scan_all_zero(chain->scan, chain->segment->tail, &clean) : 0;
     if (rc == 0 && !clean && !recovery->needs_segment) {
         recovery->needs_segment = true;
         recovery->torn_offset = chain->segment->zeroed ? chain->segment->tail : 0;
@@ -251,9 +251,9 @@ static int look_behind_end(struct chain *chain) {
 static int walk_segment(struct chain *chain, struct segment *segment, uint64_t bound,
                         struct reason *why) {
     chain->segment = segment;
-    struct scan scan;
-    int rc = scan_init(&scan, segment->file, &chain->recovery->vote.record.identity,
-                       segment->number, LOG_BLOCK, segment->capacity, SCAN_WINDOW);
+    struct log_scan scan;
+    int rc = log_scan_init(&scan, segment->file, &chain->recovery->vote.record.identity,
+                           segment->number, LOG_BLOCK, segment->capacity, LOG_SCAN_WINDOW);
     chain->scan = &scan;
     if (rc == 0 && segment->first <= bound) {
         rc = expect(chain, segment->first, segment->prev_term, true, 0, "the next segment");
@@ -273,7 +273,7 @@ static int walk_segment(struct chain *chain, struct segment *segment, uint64_t b
         (void)reason_set(why, rc, "%s/%s:%llu: cannot read: %s", chain->source->dir,
                          file_of(chain, name), (unsigned long long)scan.at, error_text(rc));
     }
-    scan_fini(&scan);
+    log_scan_fini(&scan);
     return rc;
 }
 
@@ -281,11 +281,11 @@ static int walk_segment(struct chain *chain, struct segment *segment, uint64_t b
  * the newest header's mark beats them. */
 static int find_mark(struct recovery *recovery, struct reason *why) {
     const struct segment *newest = recovery->segments[recovery->segment_count - 1];
-    struct scan scan;
-    struct scan_item item;
-    int rc = scan_init(&scan, newest->file, &recovery->vote.record.identity, newest->number,
-                       LOG_BLOCK, newest->capacity, SCAN_WINDOW);
-    while (rc == 0 && (rc = scan_next(&scan, &item)) == 1) {
+    struct log_scan scan;
+    struct log_scan_item item;
+    int rc = log_scan_init(&scan, newest->file, &recovery->vote.record.identity, newest->number,
+                           LOG_BLOCK, newest->capacity, LOG_SCAN_WINDOW);
+    while (rc == 0 && (rc = log_scan_next(&scan, &item)) == 1) {
         struct log_mark_value mark = {.segment = newest->number,
                                       .index = item.header.mark_index,
                                       .term = item.header.mark_term};
@@ -298,7 +298,7 @@ static int find_mark(struct recovery *recovery, struct reason *why) {
                          (unsigned long long)newest->number, (unsigned long long)scan.at,
                          error_text(rc));
     }
-    scan_fini(&scan);
+    log_scan_fini(&scan);
     return rc;
 }
 

@@ -43,7 +43,7 @@ struct recovery_finding {
 /* Hears everything in file order, for the offline walk. Non-zero ends the recovery with it. */
 struct recovery_observer {
     int (*on_item)(void *arg, enum log_finding kind, const struct segment *segment,
-                   const struct scan_item *item, struct scan *scan, const char *text);
+                   const struct log_scan_item *item, struct log_scan *scan, const char *text);
     int (*on_damage)(void *arg, const struct recovery_finding *finding);
     void *arg;
 };

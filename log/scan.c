@@ -4,28 +4,31 @@
 #include "base/crc.h"
 #include "base/mem.h"
 
-int scan_init(struct scan *scan, struct disk_file *file, const struct log_identity *identity,
-              uint64_t segment, uint64_t from, uint64_t limit, size_t window_capacity) {
+int log_scan_init(struct log_scan *scan, struct disk_file *file,
+                  const struct log_identity *identity, uint64_t segment, uint64_t from,
+                  uint64_t limit, size_t window_capacity) {
     ASSERT(from % LOG_ALIGN == 0);
-    *scan = (struct scan){.file = file, .identity = *identity, .segment = segment};
+    *scan = (struct log_scan){.file = file, .identity = *identity, .segment = segment};
     scan->at = from;
     scan->limit = limit;
     if (from < limit && limit - from < window_capacity) {
         window_capacity = (size_t)(limit - from);
     }
-    scan->window_capacity = window_capacity > SCAN_WINDOW_MIN ? window_capacity : SCAN_WINDOW_MIN;
+    scan->window_capacity =
+        window_capacity > LOG_SCAN_WINDOW_MIN ? window_capacity : LOG_SCAN_WINDOW_MIN;
     scan->window = mem_alloc(scan->window_capacity);
     return scan->window != NULL ? 0 : LKV_ENOMEM;
 }
 
-void scan_fini(struct scan *scan) {
+void log_scan_fini(struct log_scan *scan) {
     mem_free(scan->window);
     scan->window = NULL;
 }
 
 /* Makes bytes [offset, offset + size) part of the window; fewer are there only at the file's end.
  * `*bytes` is valid until the next call. */
-static int window_cover(struct scan *scan, uint64_t offset, size_t size, const uint8_t **bytes) {
+static int window_cover(struct log_scan *scan, uint64_t offset, size_t size,
+                        const uint8_t **bytes) {
     ASSERT(size <= scan->window_capacity);
     bool inside = offset >= scan->window_at && offset + size <= scan->window_at + scan->window_size;
     if (!inside) {
@@ -48,13 +51,13 @@ static int window_cover(struct scan *scan, uint64_t offset, size_t size, const u
     return 0;
 }
 
-static bool room_for(const struct scan *scan, uint64_t offset, uint64_t size) {
+static bool room_for(const struct log_scan *scan, uint64_t offset, uint64_t size) {
     return offset <= scan->limit && scan->limit - offset >= size; /* no sum that could wrap */
 }
 
 /* The first place from `at` on, within the window, where a header could start; the place behind the
  * last one if there is none. A segment's unused rest is millions of places. */
-static uint64_t skip_within_window(const struct scan *scan, uint64_t at) {
+static uint64_t skip_within_window(const struct log_scan *scan, uint64_t at) {
     const uint8_t *bytes = scan->window + (at - scan->window_at);
     uint64_t end = scan->window_at + scan->window_size - LOG_RECORD_HEADER;
     while (at <= end && !record_magic_at(bytes)) {
@@ -64,7 +67,7 @@ static uint64_t skip_within_window(const struct scan *scan, uint64_t at) {
     return at;
 }
 
-int scan_next(struct scan *scan, struct scan_item *item) {
+int log_scan_next(struct log_scan *scan, struct log_scan_item *item) {
     item->hole_at = scan->at;
     uint64_t at = scan->at;
     while (room_for(scan, at, LOG_RECORD_HEADER)) {
@@ -91,7 +94,8 @@ int scan_next(struct scan *scan, struct scan_item *item) {
     return 0;
 }
 
-int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into, bool *intact) {
+int log_scan_payload(struct log_scan *scan, const struct log_scan_item *item, uint8_t *into,
+                     bool *intact) {
     uint64_t offset = item->offset + LOG_RECORD_HEADER;
     uint64_t left = item->header.length;
     uint32_t crc = 0;
@@ -114,7 +118,7 @@ int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into,
     return 0;
 }
 
-int scan_all_zero(struct scan *scan, uint64_t from, bool *all_zero) {
+int log_scan_all_zero(struct log_scan *scan, uint64_t from, bool *all_zero) {
     *all_zero = true;
     while (*all_zero && from < scan->limit) {
         uint64_t left = scan->limit - from;

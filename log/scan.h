@@ -7,7 +7,7 @@
 #include "base/disk.h"
 #include "log/format.h"
 
-struct scan {
+struct log_scan {
     struct disk_file *file;       /* borrowed */
     struct log_identity identity; /* records of others are holes */
     uint64_t segment;
@@ -19,7 +19,7 @@ struct scan {
     size_t window_size;
 };
 
-struct scan_item {
+struct log_scan_item {
     uint64_t offset; /* of the header */
     uint64_t end;    /* first offset behind the padding */
     bool after_hole;
@@ -27,22 +27,22 @@ struct scan_item {
     struct record_header header;
 };
 
-enum { SCAN_WINDOW = 256 * 1024, SCAN_WINDOW_MIN = 4096 };
+enum { LOG_SCAN_WINDOW = 256 * 1024, LOG_SCAN_WINDOW_MIN = 4096 };
 
-MUST_USE int scan_init(struct scan *scan, struct disk_file *file,
-                       const struct log_identity *identity, uint64_t segment, uint64_t from,
-                       uint64_t limit, size_t window_capacity);
-void scan_fini(struct scan *scan);
+MUST_USE int log_scan_init(struct log_scan *scan, struct disk_file *file,
+                           const struct log_identity *identity, uint64_t segment, uint64_t from,
+                           uint64_t limit, size_t window_capacity);
+void log_scan_fini(struct log_scan *scan);
 
 /* 1: `item` is the next record or mark with a valid header; 0: there is none before the limit (then
  * item->hole_at is where the search began); negative: the disk failed. */
-MUST_USE int scan_next(struct scan *scan, struct scan_item *item);
+MUST_USE int log_scan_next(struct log_scan *scan, struct log_scan_item *item);
 
 /* Reads the payload of the last item into `into` (may be NULL) and says whether its checksum holds. */
-MUST_USE int scan_payload(struct scan *scan, const struct scan_item *item, uint8_t *into,
-                          bool *intact);
+MUST_USE int log_scan_payload(struct log_scan *scan, const struct log_scan_item *item,
+                              uint8_t *into, bool *intact);
 
 /* Are all bytes from `from` to the limit zero? */
-MUST_USE int scan_all_zero(struct scan *scan, uint64_t from, bool *all_zero);
+MUST_USE int log_scan_all_zero(struct log_scan *scan, uint64_t from, bool *all_zero);
 
 #endif

@@ -10,7 +10,7 @@ struct walk {
     size_t payload_capacity;
 };
 
-static int read_payload(struct walk *walk, struct scan *scan, const struct scan_item *item,
+static int read_payload(struct walk *walk, struct log_scan *scan, const struct log_scan_item *item,
                         struct slice *payload) {
     bool intact;
     uint8_t *grown =
@@ -20,11 +20,11 @@ static int read_payload(struct walk *walk, struct scan *scan, const struct scan_
     }
     walk->payload = grown;
     *payload = slice_of(grown, item->header.length);
-    return scan_payload(scan, item, grown, &intact);
+    return log_scan_payload(scan, item, grown, &intact);
 }
 
 static int on_item(void *arg, enum log_finding kind, const struct segment *segment,
-                   const struct scan_item *item, struct scan *scan, const char *text) {
+                   const struct log_scan_item *item, struct log_scan *scan, const char *text) {
     struct walk *walk = arg;
     char name[LOG_NAME_SIZE];
     segment_name(name, segment->number);
