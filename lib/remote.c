@@ -46,7 +46,8 @@ struct remote {
     size_t slot_count;
     uint32_t first_free; /* SLOTS_MAX: none */
     uint64_t sequence;
-    size_t count; /* in flight */
+    size_t count;        /* in flight */
+    size_t unsent_bytes; /* cost of those that wait for the connection */
     struct deadlines deadlines;
     uint64_t opened_ns;
     uint64_t silent_since_ns; /* nothing heard although something is owed */
@@ -110,6 +111,9 @@ static void delist(struct remote *remote, struct request *request) {
     remote->slots[i] = (struct slot){.request = NULL, .next_free = remote->first_free};
     remote->first_free = i;
     remote->count--;
+    if (remote->state == REMOTE_CONNECTING) {
+        remote->unsent_bytes -= request->cost;
+    }
     list_remove(&request->link);
     deadlines_remove(&remote->deadlines, request);
 }
@@ -229,22 +233,6 @@ static void on_data(void *arg, struct slice bytes) {
     end_call(remote);
 }
 
-static void on_open(void *arg) {
-    struct remote *remote = arg;
-    begin_call(remote);
-    remote->state = REMOTE_UP;
-    hear(remote);
-    remote->events.on_up(remote->events.arg);
-    end_call(remote);
-}
-
-static void on_close(void *arg, int rc) {
-    struct remote *remote = arg;
-    begin_call(remote);
-    go_down(remote, rc != 0 ? rc : LKV_EUNREACHABLE);
-    end_call(remote);
-}
-
 /* ------------------------------------------------------------------ requests */
 
 /* The node is told less than what is left, so that its answer, which may be more definite than our
@@ -300,6 +288,35 @@ static int write_call(struct remote *remote, const struct wire_call *call) {
     return rc;
 }
 
+/* Until the connection stands nothing is written, so that a request which expires by then has
+ * definitely not been sent: bytes in the connection's queue could not be taken back. */
+static int write_or_wait(struct remote *remote, const struct request *request, uint64_t now_ns) {
+    if (remote->state == REMOTE_UP) {
+        struct wire_call call = call_of(remote, request, now_ns);
+        return write_call(remote, &call);
+    }
+    if (remote->unsent_bytes + request->cost > OUTPUT_BYTES_MAX) {
+        return LKV_EBUSY;
+    }
+    remote->unsent_bytes += request->cost;
+    return 0;
+}
+
+static int write_waiting(struct remote *remote) {
+    uint64_t now_ns = loop_now_ns(remote->loop);
+    int rc = 0;
+    remote->unsent_bytes = 0;
+    struct list_link *head = &remote->in_flight;
+    for (struct list_link *at = head->next; rc == 0 && at != head; at = at->next) {
+        const struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns > now_ns) { /* else it is about to be lost */
+            struct wire_call call = call_of(remote, request, now_ns);
+            rc = write_call(remote, &call);
+        }
+    }
+    return rc;
+}
+
 int remote_submit(struct remote *remote, struct request *request) {
     uint64_t now_ns = loop_now_ns(remote->loop);
     if (remote->conn == NULL) {
@@ -312,8 +329,7 @@ int remote_submit(struct remote *remote, struct request *request) {
         return remote->slot_count == SLOTS_MAX ? LKV_EBUSY : LKV_ENOMEM;
     }
     request->number = next_number(remote);
-    struct wire_call call = call_of(remote, request, now_ns);
-    int rc = write_call(remote, &call);
+    int rc = write_or_wait(remote, request, now_ns);
     if (rc != 0) {
         return rc;
     }
@@ -399,6 +415,27 @@ uint64_t remote_expire(struct remote *remote, uint64_t now_ns) {
 }
 
 /* ------------------------------------------------------------------ life */
+
+static void on_open(void *arg) {
+    struct remote *remote = arg;
+    begin_call(remote);
+    remote->state = REMOTE_UP;
+    hear(remote);
+    int rc = write_waiting(remote);
+    if (rc != 0) {
+        break_off(remote, rc);
+    } else {
+        remote->events.on_up(remote->events.arg);
+    }
+    end_call(remote);
+}
+
+static void on_close(void *arg, int rc) {
+    struct remote *remote = arg;
+    begin_call(remote);
+    go_down(remote, rc != 0 ? rc : LKV_EUNREACHABLE);
+    end_call(remote);
+}
 
 static const struct net_conn_events conn_events = {
     .on_open = on_open, .on_data = on_data, .on_close = on_close};

@@ -54,7 +54,7 @@ static void set_options(struct sim_node *node) {
     node->options = *made;
     lkv_options_free(made);
     struct lkv_options *options = &node->options;
-    (void)snprintf(options->dir, sizeof(options->dir), "db");
+    (void)snprintf(options->dir, sizeof(options->dir), "top/db");
     (void)snprintf(options->id, sizeof(options->id), "%s", node->name);
     sim_net_address(node->number, options->listen);
     for (size_t i = 0; plan->nodes > 1 && i < plan->nodes; i++) {
@@ -79,6 +79,59 @@ static void on_line(void *arg, int level, const char *json) {
     sim_world_tell(node->world, "%s", json);
 }
 
+/* ------------------------------------------------------------------ disks */
+
+/* The names of a folder, copied: a visitor may remove what it is shown. */
+struct listing {
+    char (*names)[64]; /* owned */
+    size_t count, capacity;
+};
+
+static int collect(void *arg, const char *name) {
+    struct listing *listing = arg;
+    if (listing->count == listing->capacity) {
+        listing->capacity = listing->capacity * 2 + 16;
+        listing->names = realloc(listing->names, listing->capacity * sizeof(*listing->names));
+        ASSERT(listing->names != NULL);
+    }
+    ASSERT(strlen(name) < sizeof(*listing->names));
+    (void)snprintf(listing->names[listing->count++], sizeof(*listing->names), "%s", name);
+    return 0;
+}
+
+static int (*list_locked)(struct disk *disk, const char *path,
+                          int (*visit)(void *arg, const char *name), void *arg);
+
+static int list_copied(struct disk *disk, const char *path,
+                       int (*visit)(void *arg, const char *name), void *arg) {
+    struct listing listing = {0};
+    int rc = list_locked(disk, path, collect, &listing);
+    for (size_t i = 0; rc == 0 && i < listing.count; i++) {
+        rc = visit(arg, listing.names[i]);
+    }
+    free(listing.names);
+    return rc;
+}
+
+static struct sim_disk *make_disk(uint64_t seed) {
+    static struct disk_ops patched;
+    struct sim_disk *sim = sim_disk_new(seed);
+    struct disk *disk = sim_disk_seam(sim);
+    if (patched.list == NULL) {
+        patched = *disk->ops;
+        list_locked = patched.list;
+        patched.list = list_copied;
+    }
+    disk->ops = &patched;
+    int rc = disk_make_dir(disk, "top");
+    ASSERT(rc == 0);
+    rc = disk_sync_dir(disk, "");
+    ASSERT(rc == 0);
+    return sim;
+}
+
+/* ------------------------------------------------------------------ life */
+
 static void make_node(struct sim_world *world, unsigned number) {
     struct sim_node *node = &world->nodes[number];
     sim_node_init(node, world, number);
@@ -87,7 +140,7 @@ static void make_node(struct sim_world *world, unsigned number) {
         node->options.trace =
             (struct trace){.sink = on_line, .arg = node, .level = TRACE_INFO, .node = node->name};
     }
-    node->disk = sim_disk_new(prng_next(&world->prng_life));
+    node->disk = make_disk(prng_next(&world->prng_life));
     sim_disk_set_latency(node->disk, &world->plan.disk);
 }
 

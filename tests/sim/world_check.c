@@ -169,8 +169,9 @@ static void check_order(struct sim_node *node, const struct raft_status *status)
 
 /* ------------------------------------------------------------------ state */
 
-static bool same_key(const struct sim_node *node, uint32_t key, const struct kv_item *item) {
-    const struct sim_version *version = sim_model_at(&node->world->model, key, node->node->applied);
+static bool same_key(const struct sim_node *node, uint32_t key, uint64_t index,
+                     const struct kv_item *item) {
+    const struct sim_version *version = sim_model_at(&node->world->model, key, index);
     if (version == NULL || item == NULL) {
         return version == NULL && item == NULL;
     }
@@ -178,31 +179,39 @@ static bool same_key(const struct sim_node *node, uint32_t key, const struct kv_
            item->create_rev == version->create_rev && item->version == version->version;
 }
 
-void sim_check_state(struct sim_node *node) {
+static void compare_state(struct sim_node *node, const struct kv_range *range) {
     struct sim_world *world = node->world;
-    struct kv_query all = {0};
-    struct kv_range range;
-    node->checked_ns = world->time.now_ns;
-    if (node->node == NULL || node->node->applied > world->model.commit) {
-        return;
-    }
-    int rc = kv_range(node->node->kv, &all, &range);
-    ASSERT(rc == 0);
+    uint64_t index = range->stamp.index;
     size_t at = 0;
     for (uint32_t key = 0; key < SIM_KEYS_MAX; key++) {
         uint32_t number = UINT32_MAX;
         bool have =
-            at < range.count && sim_key_number(range.items[at].key, &number) && number == key;
-        if (!same_key(node, key, have ? &range.items[at] : NULL)) {
+            at < range->count && sim_key_number(range->items[at].key, &number) && number == key;
+        if (!same_key(node, key, index, have ? &range->items[at] : NULL)) {
             sim_world_fail(world, "%s: key %u at %" PRIu64 " is not what the log says", node->name,
-                           key, node->node->applied);
+                           key, index);
         }
         at += have;
     }
-    if (at != range.count || range.stamp.index != node->node->applied ||
-        range.stamp.revision != sim_model_revision(&world->model, range.stamp.index)) {
-        sim_world_fail(world, "%s: %zu keys of %zu, revision %" PRIu64 " at %" PRIu64, node->name,
-                       range.count, at, range.stamp.revision, range.stamp.index);
+    uint64_t revision = sim_model_revision(&world->model, index);
+    if (at != range->count || range->stamp.revision != revision) {
+        sim_world_fail(
+            world, "%s: %zu keys, %zu are right, revision %" PRIu64 " at %" PRIu64 ", not %" PRIu64,
+            node->name, range->count, at, range->stamp.revision, index, revision);
+    }
+}
+
+void sim_check_state(struct sim_node *node) {
+    struct kv_query all = {0};
+    struct kv_range range;
+    node->checked_ns = node->world->time.now_ns;
+    if (node->node == NULL) {
+        return;
+    }
+    int rc = kv_range(node->node->kv, &all, &range);
+    ASSERT(rc == 0);
+    if (range.stamp.index <= node->world->model.commit) {
+        compare_state(node, &range);
     }
     kv_range_fini(&range);
 }

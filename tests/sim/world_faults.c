@@ -104,7 +104,7 @@ static void fill(struct sim_world *world, struct sim_node *node) {
     const uint64_t large = UINT64_C(1) << 40;
     uint64_t left = 0;
     sim_disk_set_capacity(node->disk, large);
-    if (disk_free_bytes(sim_disk_seam(node->disk), "db", &left) == 0) {
+    if (disk_free_bytes(sim_disk_seam(node->disk), "top", &left) == 0) {
         sim_disk_set_capacity(node->disk, large - left + draw(world, 32 * 1024));
     }
 }

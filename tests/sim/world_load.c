@@ -162,10 +162,29 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     }
 }
 
+static const char *const kind_names[] = {[SIM_PUT] = "put",
+                                         [SIM_GET] = "get",
+                                         [SIM_GET_LOCAL] = "get-local",
+                                         [SIM_DELETE] = "delete",
+                                         [SIM_DELETE_RANGE] = "delete-range",
+                                         [SIM_RANGE] = "range"};
+
+static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) {
+    uint64_t index = 0;
+    (void)lkv_msg_u64(reply, "index", &index);
+    sim_world_tell(op->node->world, "%s: %s key %u value %" PRIu64 " -> %s at %" PRIu64 " (%s)%s",
+                   op->node->name, kind_names[op->kind], op->key, op->value,
+                   error_name(lkv_msg_rc(reply)), index, lkv_msg_text(reply),
+                   op->node->dying ? ", while dying" : "");
+}
+
 static void on_finish(struct request *request) {
     struct sim_call *op = request->owner;
     struct sim_world *world = op->node->world;
     int rc = lkv_msg_rc(request->reply);
+    if (world->story != NULL) {
+        tell_answer(op, request->reply);
+    }
     sim_time_note(&world->time, (uint64_t)(uint32_t)rc);
     /* What a dying node says reaches nobody: its callers are gone with it. The model learns of
      * commits after each callback, so the node is looked at before its answer is judged. */

@@ -64,7 +64,7 @@ static void stop_disk(struct sim_node *node) {
     uint64_t bytes;
     sim_disk_heal(node->disk);
     sim_disk_crash_at(node->disk, 0);
-    int rc = disk_free_bytes(sim_disk_seam(node->disk), "db", &bytes);
+    int rc = disk_free_bytes(sim_disk_seam(node->disk), "top", &bytes);
     ASSERT(rc == LKV_EIO && sim_disk_crashed(node->disk));
 }
 
