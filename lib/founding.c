@@ -96,6 +96,27 @@ static const struct identity_member *lookup(const struct identity_member *member
     return NULL;
 }
 
+/* Every node keeps the addresses in its identity, and compares them with its option at each start. */
+static bool same_addresses(const struct founding *founding, const struct founding_peer *peer,
+                           struct reason *why) {
+    struct identity_member mine[OPTION_PEERS_MAX];
+    size_t count = founding_list(founding, mine);
+    const struct hello *hello = &peer->hello;
+    for (size_t i = 0; i < count; i++) {
+        const struct identity_member *theirs =
+            lookup(hello->members, hello->member_count, mine[i].name);
+        if (theirs != NULL && strcmp(theirs->address, mine[i].address) != 0) {
+            (void)reason_set(why, LKV_EIDENTITY,
+                             "founding: %s has %s at \"%s\", %s has it at \"%s\": the option peers "
+                             "must be the same on all",
+                             founding->self_name, mine[i].name, mine[i].address, peer->name,
+                             theirs->address);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool same_set(const struct identity_member *mine, size_t count, const struct hello *hello) {
     if (hello->member_count != count) {
         return false;
@@ -121,6 +142,9 @@ static bool decide_by_founded(const struct founding *founding, const struct foun
     const struct identity_member *us =
         lookup(hello->members, hello->member_count, founding->self_name);
     if (us != NULL && us->id == founding->self_id) {
+        if (!same_addresses(founding, peer, &out->why)) {
+            return true;
+        }
         out->decision = FOUNDING_ADOPT;
         out->cluster_id = hello->cluster_id;
         out->member_count = hello->member_count;
@@ -141,6 +165,12 @@ void founding_decide(const struct founding *founding, struct founding_result *ou
     *out = (struct founding_result){.decision = FOUNDING_WAIT};
     for (size_t i = 0; i < founding->peer_count; i++) {
         if (decide_by_founded(founding, &founding->peers[i], out)) {
+            return;
+        }
+    }
+    for (size_t i = 0; i < founding->peer_count; i++) {
+        const struct founding_peer *peer = &founding->peers[i];
+        if (peer->heard && !same_addresses(founding, peer, &out->why)) {
             return;
         }
     }

@@ -335,7 +335,14 @@ static bool on_hello(struct link *link, struct slice body) {
 void peers_founded(struct node *node) {
     peers_send_hello(node);
     for (size_t i = 0; i < node->peer_count; i++) {
-        consider_up(node->peers[i]);
+        struct peer *peer = node->peers[i];
+        const struct identity_member *member = identity_by_name(&node->identity, peer->name);
+        if (member != NULL) {
+            peer->id = member->id; /* not an incarnation that was heard of before or after */
+        }
+        if (peer->hello.member_id == peer->id) {
+            consider_up(peer);
+        }
     }
 }
 
@@ -383,7 +390,6 @@ static bool on_frame(struct link *link, const struct frame *frame) {
         link_refuse(link, &why);
         return false;
     }
-    link->peer->frames_received++;
     if (frame->kind == FRAME_RAFT) {
         return on_raft(link, frame->body);
     }
@@ -546,12 +552,7 @@ bool peer_send(struct peer *peer, enum frame_kind kind, struct slice body) {
     struct link *link = peer->out;
     buffer_clear(&peer->scratch);
     frame_encode(kind, peer->node->identity.group_id, link->send_seed, body, &peer->scratch);
-    if (peer->scratch.failed || net_write(link->conn, buffer_slice(&peer->scratch)) != 0) {
-        peer->frames_dropped++;
-        return false;
-    }
-    peer->frames_sent++;
-    return true;
+    return !peer->scratch.failed && net_write(link->conn, buffer_slice(&peer->scratch)) == 0;
 }
 
 void peer_send_raft(struct peer *peer, const struct raft_message *message,

@@ -38,7 +38,6 @@ struct peer {
     uint32_t dial_failures;
     struct buffer scratch;
     struct image_send *send; /* an image on its way there */
-    uint64_t frames_sent, frames_received, frames_dropped;
 };
 
 MUST_USE int peer_open(struct node *node, const char *name, const char *address, struct peer **out);

@@ -29,6 +29,7 @@ static struct hello hello_of(int who, uint64_t id, uint64_t sequence, uint64_t a
         if (seen[i] != 0) {
             struct identity_member *member = &hello.members[hello.member_count++];
             (void)snprintf(member->name, NAME_SIZE, "%.63s", peers[i].name);
+            (void)snprintf(member->address, ADDRESS_SIZE, "%.63s", peers[i].address);
             member->id = seen[i];
         }
     }
@@ -158,6 +159,27 @@ Test(lib_founding, adopts_the_cluster_that_lists_this_incarnation) {
     cr_assert_eq(result.cluster_id, 77);
     cr_assert_eq(result.member_count, 3);
     cr_assert_eq(result.members[1].id, 2);
+}
+
+/* X-E5: what would be refused at the next start is not founded in the first place. */
+Test(lib_founding, waits_while_two_nodes_have_another_address_for_one) {
+    struct founding founding = blank(A, 1);
+    struct hello odd = hello_of(B, 2, 1, 1, 2, 3);
+    (void)snprintf(odd.members[2].address, ADDRESS_SIZE, "elsewhere:9");
+    (void)hear(&founding, hello_of(C, 3, 1, 1, 2, 3));
+    (void)hear(&founding, odd);
+    struct founding_result result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_WAIT);
+    cr_assert_str_eq(result.why.text, "founding: a has c at \"c:1\", b has it at \"elsewhere:9\": "
+                                      "the option peers must be the same on all");
+    odd.sequence++;
+    odd.cluster_id = 77;
+    (void)hear(&founding, odd);
+    result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_WAIT, "nor is it adopted");
+    cr_assert_not_null(strstr(result.why.text, "elsewhere:9"));
+    (void)hear(&founding, hello_of(B, 2, 3, 1, 2, 3));
+    cr_assert_eq(decide(&founding).decision, FOUNDING_FOUND);
 }
 
 /* X-E4: its directory was wiped, the others are a cluster that knows its earlier incarnation. */
