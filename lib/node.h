@@ -261,12 +261,13 @@ void node_image_install(struct node *node, uint64_t peer_id);
 void node_image_ack(struct node *node, struct peer *from, struct slice body);
 void node_image_peer_down(struct node *node, struct peer *peer);
 uint64_t node_image_timer(struct node *node, uint64_t now_ns); /* when next */
+void node_image_send_cancel(struct node *node);                /* closing */
 
 /* lib/node_image_receive.c */
 void node_image_chunk(struct node *node, struct peer *from, struct slice body);
 void node_image_receive_turn(struct node *node);
 void node_log_restarted(struct node *node, int rc, const struct reason *why);
-void node_image_cancel(struct node *node); /* closing: own and received ones */
+void node_image_receive_cancel(struct node *node); /* closing */
 
 /* lib/node_fetch.c: entries from disk for a follower that is behind the window */
 void node_fetch(struct node *node, const struct raft_fetch *fetch);

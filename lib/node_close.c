@@ -9,7 +9,9 @@ static void begin_closing(struct node *node) {
     node->handover_deadline_ns = UINT64_MAX;
     node->closing = true;
     node_requests_fail_all(node);
-    node_image_cancel(node);
+    atomic_store(&node->image_cancel, true);
+    node_image_send_cancel(node);
+    node_image_receive_cancel(node);
     node_accept_close(node);
     server_close(node->server);
     node->server = NULL;

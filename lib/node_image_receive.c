@@ -144,7 +144,7 @@ static void write_done(struct loop_job *base) {
 
 /* Gives the restart to the log thread once nothing of the old log waits to be written before it. */
 void node_image_receive_turn(struct node *node) {
-    if (!node->installing || node->restart_given || node->batch.no != 0 ||
+    if (!node->installing || node->restart_given || node->closing || node->batch.no != 0 ||
         node->jobs_in_flight > 0 || node->reading_for_apply) {
         return;
     }
@@ -160,8 +160,11 @@ void node_image_receive_turn(struct node *node) {
 
 void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     struct image_receive *receive = node->receive;
-    if (rc != 0 || receive == NULL) {
+    if (rc != 0) {
         node_stop(node, rc, "image installed, but the log cannot continue: %s", why->text);
+    }
+    if (rc != 0 || node->closing) { /* the disk is in order: recovery takes the image */
+        receive_free(node);
         return;
     }
     bool kept_log = raft_term_at(node->raft, receive->index) == receive->term;
@@ -252,9 +255,10 @@ void node_image_chunk(struct node *node, struct peer *from, struct slice body) {
     loop_submit(node->world.loop, LOOP_BULK, &receive->job);
 }
 
-void node_image_cancel(struct node *node) {
-    atomic_store(&node->image_cancel, true);
-    if (node->receive != NULL && !node->receive->busy) {
+void node_image_receive_cancel(struct node *node) {
+    bool writing = node->receive != NULL && node->receive->busy;
+    bool restarting = node->installing && node->restart_given;
+    if (!writing && !restarting) { /* else it goes when the job is back */
         receive_free(node);
     }
 }

@@ -111,7 +111,7 @@ void node_image_install(struct node *node, uint64_t peer_id) {
     struct peer *peer = peer_by_id(node, peer_id);
     struct image_send *send = mem_calloc(1, sizeof(*send));
     uint8_t *chunk = mem_alloc(CHUNK_BYTES);
-    if (peer == NULL || peer->send != NULL || send == NULL || chunk == NULL) {
+    if (peer == NULL || peer->send != NULL || node->closing || send == NULL || chunk == NULL) {
         mem_free(send);
         mem_free(chunk);
         node->install_refused =
@@ -153,6 +153,18 @@ void node_image_peer_down(struct node *node, struct peer *peer) {
     (void)node;
     if (peer->send != NULL) {
         send_end(peer->send, LKV_EUNREACHABLE);
+    }
+}
+
+void node_image_send_cancel(struct node *node) {
+    for (size_t i = 0; i < node->peer_count; i++) {
+        struct image_send *send = node->peers[i]->send;
+        node->peers[i]->send = NULL;
+        if (send != NULL && send->reading) {
+            send->ended = true;
+        } else if (send != NULL) {
+            send_free(send);
+        }
     }
 }
 

@@ -90,6 +90,7 @@ struct sim_node {
     /* What the checker saw of this life. */
     uint64_t seen_next, seen_term; /* the window up to here is in the model; term of the last */
     uint64_t seen_commit, seen_applied, term, led_term;
+    bool installing;
     uint64_t checked_ns; /* when the whole state was compared last */
     /* Of all lives. */
     uint64_t durable_led_term; /* it led in it, so its disk must know it */
@@ -187,6 +188,8 @@ void sim_check_silence(struct sim_world *world);
 
 /* --- checks (world_check.c) --- */
 void sim_check_node(struct sim_node *node);
+void sim_check_commit(
+    struct sim_node *node); /* the part that may be done inside of its callbacks */
 void sim_check_life_begins(struct sim_node *node);
 void sim_check_state(struct sim_node *node); /* every key against the model */
 bool sim_world_converged(struct sim_world *world);

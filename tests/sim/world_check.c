@@ -16,6 +16,7 @@ void sim_check_life_begins(struct sim_node *node) {
     node->seen_applied = n->applied;
     node->term = 0;
     node->led_term = 0;
+    node->installing = false;
     if (n->raft != NULL && n->term < node->durable_led_term) {
         sim_world_fail(node->world, "%s led in term %" PRIu64 ", after a restart it knows %" PRIu64,
                        node->name, node->durable_led_term, n->term);
@@ -218,24 +219,41 @@ void sim_check_state(struct sim_node *node) {
 
 /* ------------------------------------------------------------------ all of it */
 
-void sim_check_node(struct sim_node *node) {
-    struct sim_world *world = node->world;
+void sim_check_commit(struct sim_node *node) {
     const struct node *n = node->node;
-    if (n == NULL || node->dying || sim_world_failed(world)) {
-        return;
-    }
-    if (n->raft != NULL && n->running) {
+    if (n->raft != NULL && n->running && !sim_world_failed(node->world)) {
         struct raft_status status;
         raft_status(n->raft, &status);
         see_window(node);
-        check_order(node, &status);
         see_commit(node, &status);
-        if (status.role == RAFT_LEADER && n->stop_rc == 0) {
-            check_leader(node, &status);
-        }
-        if (world->time.now_ns - node->checked_ns > WHOLE_STATE_EVERY_MS * MS_NS) {
-            sim_check_state(node);
-        }
+    }
+}
+
+static void check_core(struct sim_node *node) {
+    struct sim_world *world = node->world;
+    const struct node *n = node->node;
+    struct raft_status status;
+    raft_status(n->raft, &status);
+    see_window(node);
+    check_order(node, &status);
+    see_commit(node, &status);
+    if (status.role == RAFT_LEADER && n->stop_rc == 0) {
+        check_leader(node, &status);
+    }
+    if (world->time.now_ns - node->checked_ns > WHOLE_STATE_EVERY_MS * MS_NS) {
+        sim_check_state(node);
+    }
+    world->counts.images += n->installing && !node->installing;
+    node->installing = n->installing;
+}
+
+void sim_check_node(struct sim_node *node) {
+    const struct node *n = node->node;
+    if (n == NULL || node->dying || sim_world_failed(node->world)) {
+        return;
+    }
+    if (n->raft != NULL && n->running) {
+        check_core(node);
     }
     if (n->stop_rc != 0 && node->state == SIM_UP) {
         sim_node_stopped(node);

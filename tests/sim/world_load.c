@@ -191,7 +191,7 @@ static void on_finish(struct request *request) {
     if (op->node->dying) {
         world->counts.unknown++;
     } else {
-        sim_check_node(op->node);
+        sim_check_commit(op->node);
         judge(world, op, request->reply);
     }
     if (op->done != NULL) {

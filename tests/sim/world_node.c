@@ -211,7 +211,8 @@ static void fire_supervise(struct sim_event *event) {
 /* Somebody looks after it: a stopped process is started again. */
 void sim_node_stopped(struct sim_node *node) {
     struct sim_world *world = node->world;
-    if (!node->disk_failed && !node->damaged) {
+    bool full_at_founding = node->node->stop_rc == LKV_ENOSPACE && !node->node->running;
+    if (!node->disk_failed && !node->damaged && !full_at_founding) {
         sim_world_fail(world, "%s stopped: %s", node->name, node->node->stop_why.text);
     }
     if (!sim_event_planned(&node->supervise)) {
