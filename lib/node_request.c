@@ -286,11 +286,13 @@ void node_append_batch(struct node *node) {
     }
     uint32_t *sizes = mem_array_grow(node->submit_sizes, &node->submit_capacity, node->submit_count,
                                      sizeof(*sizes));
+    if (sizes != NULL) {
+        node->submit_sizes = sizes; /* at once: the old one is gone */
+    }
     if (sizes == NULL || pending_reserve(&node->pending, node->submit_count + 1) != 0) {
         refuse_batch(node, LKV_ENOMEM);
         return;
     }
-    node->submit_sizes = sizes;
     size_t count = 0;
     for (struct list_link *at = node->submits.next; at != &node->submits; at = at->next) {
         sizes[count++] = (uint32_t)LIST_ITEM(at, struct request, link)->command->size;
