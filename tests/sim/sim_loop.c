@@ -105,6 +105,11 @@ static void wake(struct loop *base) {
 
 /* ------------------------------------------------------------------ queues */
 
+uint64_t sim_loop_disk_ns(struct sim_loop *loop) {
+    uint64_t ns = sim_disk_take_ns(loop->disk);
+    return loop->job_ns_max != 0 && ns > loop->job_ns_max ? loop->job_ns_max : ns;
+}
+
 static void start_soon(struct sim_queue *queue) {
     queue->busy = true;
     sim_event_in(queue->loop->time, &queue->start, prng_below(&queue->loop->prng, HANDOVER_NS_MAX));
@@ -120,7 +125,7 @@ static void fire_start(struct sim_event *event) {
     ASSERT(link != NULL && queue->running == NULL);
     queue->running = LIST_ITEM(link, struct loop_job, link);
     queue->running->run(queue->running);
-    sim_event_in(loop->time, &queue->end, sim_disk_take_ns(loop->disk));
+    sim_event_in(loop->time, &queue->end, sim_loop_disk_ns(loop));
     if (sim_disk_crashed(loop->disk)) {
         loop->on_died(loop->owner);
     }

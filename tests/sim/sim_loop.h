@@ -37,6 +37,7 @@ struct sim_loop {
     struct sim_event timer, wake, turn;
     struct sim_queue queues[LOOP_QUEUES];
     uint64_t turn_ns_max; /* a turn ends this long after its first callback at most */
+    uint64_t job_ns_max;  /* 0: no limit; however many of a job's syncs hang */
     /* The owner's. After each callback; after a turn's end (the network sends then); after a job
      * within which the disk's crash point was reached. */
     void (*on_callback)(void *owner);
@@ -54,6 +55,9 @@ void sim_loop_fini(struct sim_loop *loop);
 bool sim_loop_enter(struct sim_loop *loop, struct sim_event *event);
 /* After a callback into the loop's owner: the turn will end. */
 void sim_loop_leave(struct sim_loop *loop);
+
+/* What the disk's calls have taken since this was last asked. */
+uint64_t sim_loop_disk_ns(struct sim_loop *loop);
 
 void sim_loop_pause(struct sim_loop *loop, uint64_t ns);
 

@@ -193,6 +193,10 @@ void sim_world_heal(struct sim_world *world) {
     sim_world_tell(world, "everything heals");
     sim_event_cancel(&world->time, &world->fault);
     sim_net_mend_all(&world->net);
+    struct sim_net_options *net = &world->net.options;
+    uint64_t quick_ns = world->plan.election_ms * MS_NS / 16;
+    net->spike_permille = 0;
+    net->latency_max_ns = net->latency_max_ns < quick_ns ? net->latency_max_ns : quick_ns;
     for (size_t i = 0; i < world->plan.nodes; i++) {
         struct sim_node *node = &world->nodes[i];
         sim_event_in(&world->time, &node->disk_heals, 0);

@@ -150,6 +150,7 @@ void sim_node_start(struct sim_node *node) {
     drift = drift == 0 ? 0 : (int64_t)prng_below(&world->prng_life, (uint64_t)(2 * drift)) - drift;
     sim_loop_init(&node->loop, &world->time, node->disk, prng_next(&world->prng_life), drift);
     node->loop.turn_ns_max = world->plan.turn_ns_max;
+    node->loop.job_ns_max = world->plan.fault_ms_max * MS_NS;
     node->loop.on_callback = on_callback;
     node->loop.on_flush = on_flush;
     node->loop.on_died = on_died;
@@ -173,7 +174,7 @@ void sim_node_start(struct sim_node *node) {
     sim_check_life_begins(node);
     node_turn(node->node);
     sim_loop_leave(&node->loop);
-    sim_loop_pause(&node->loop, sim_disk_take_ns(node->disk)); /* recovery took its time */
+    sim_loop_pause(&node->loop, sim_loop_disk_ns(&node->loop)); /* recovery took its time */
     if (sim_disk_crashed(node->disk)) {
         on_died(node);
     }
