@@ -116,6 +116,14 @@ void raft_window_first(struct raft *raft, uint64_t first) {
     sizes_forget_below(&raft->sizes, first);
 }
 
+/* The first entry that will be sent, or sent again, to a peer. */
+static uint64_t needed_by(const struct progress *peer) {
+    if (peer->state == RAFT_REPLICATE) {
+        return peer->received + 1;
+    }
+    return peer->probe_sent ? peer->probe_prev + 1 : peer->next;
+}
+
 uint64_t raft_window_needed(const struct raft *raft) {
     uint64_t needed = raft->last + 1;
     if (raft->role != RAFT_LEADER) {
@@ -123,15 +131,15 @@ uint64_t raft_window_needed(const struct raft *raft) {
     }
     for (size_t i = 0; i < raft->config.count; i++) {
         const struct progress *peer = &raft->peers[i];
-        if (i == raft->self_slot || !peer->up || peer->state != RAFT_REPLICATE) {
+        if (i == raft->self_slot || !peer->up || peer->state == RAFT_INSTALL) {
             continue;
         }
         /* A peer whose backlog is beyond its own limits does not keep up: it reads from disk. */
         uint64_t waiting = sizes_between(&raft->sizes, peer->next, raft->last);
-        bool keeps_up =
-            peer->next >= raft->sizes.first && waiting <= raft->options.inflight_bytes_max;
-        if (keeps_up && peer->received + 1 < needed) {
-            needed = peer->received + 1;
+        uint64_t first = needed_by(peer);
+        if (first >= raft->sizes.first && waiting <= raft->options.inflight_bytes_max &&
+            first < needed) {
+            needed = first;
         }
     }
     return needed;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ACTIONS = 400, SEEDS_USUAL = 300 };
+enum { ACTIONS = 400, SEEDS_USUAL = 1500 };
 
 struct hunt {
     struct world *world;

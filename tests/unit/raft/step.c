@@ -1,0 +1,378 @@
+/* The step as its owner sees it: what it refuses, what a late completion means, what any message
+ * whatever does to it, and what it does without memory. */
+#include "raft/raft.h"
+
+#include "base/mem.h"
+#include "base/prng.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const uint64_t SECOND = 1000000000;
+
+static struct raft_start start_of(size_t members) {
+    struct raft_start start = {
+        .self = 1, .options = raft_options_default(), .seed = 1, .now_ns = SECOND, .first = 1};
+    start.config.count = members;
+    for (size_t i = 0; i < members; i++) {
+        start.config.members[i] = (struct raft_member){.id = i + 1, .voter = true};
+    }
+    return start;
+}
+
+static struct raft *open_raft(const struct raft_start *start) {
+    struct raft *raft;
+    struct reason why = {{0}};
+    cr_assert(raft_open(&raft, start, &why) == 0, "%s", why.text);
+    return raft;
+}
+
+static int persisted(struct raft *raft, uint64_t now_ns, uint64_t no, struct raft_update *update) {
+    struct raft_event event = {.kind = RAFT_PERSISTED, .now_ns = now_ns};
+    event.persisted.write_no = no;
+    return raft_step(raft, &event, update);
+}
+
+static int submit(struct raft *raft, uint64_t now_ns, const uint32_t *sizes, size_t count,
+                  uint64_t in_term, struct raft_update *update) {
+    struct raft_event event = {.kind = RAFT_SUBMIT, .now_ns = now_ns};
+    event.submit.sizes = sizes;
+    event.submit.count = count;
+    event.submit.in_term = in_term;
+    return raft_step(raft, &event, update);
+}
+
+static int receive(struct raft *raft, uint64_t now_ns, const struct raft_message *message,
+                   struct raft_update *update) {
+    static uint64_t token;
+    struct raft_event event = {.kind = RAFT_RECEIVE, .now_ns = now_ns};
+    event.receive.message = message;
+    event.receive.token = ++token;
+    return raft_step(raft, &event, update);
+}
+
+/* Elects node 1 of `members`; every write is durable at once. */
+static uint64_t elect(struct raft *raft, size_t members, struct raft_update *update) {
+    uint64_t now_ns = SECOND;
+    struct raft_event tick = {.kind = RAFT_TICK, .now_ns = now_ns};
+    cr_assert(raft_step(raft, &tick, update) == 0);
+    while (update->role != RAFT_LEADER) {
+        now_ns = update->deadline_ns < now_ns + SECOND ? update->deadline_ns : now_ns;
+        tick.now_ns = now_ns;
+        cr_assert(raft_step(raft, &tick, update) == 0);
+        for (int i = 0; i < 4 && update->role != RAFT_LEADER; i++) {
+            if (update->write.no != 0) {
+                cr_assert(persisted(raft, now_ns, update->write.no, update) == 0);
+            }
+            struct raft_message requests[16];
+            size_t count = update->message_count;
+            for (size_t k = 0; k < count; k++) {
+                requests[k] = update->messages[k];
+            }
+            for (size_t k = 0; k < count && k < members / 2; k++) {
+                struct raft_message reply = {.kind = RAFT_VOTE_REPLY,
+                                             .from = requests[k].to,
+                                             .to = 1,
+                                             .term = requests[k].term};
+                reply.vote_reply.pre = requests[k].vote_request.pre;
+                reply.vote_reply.answer = RAFT_VOTE_ACCEPT;
+                reply.vote_reply.round = requests[k].vote_request.round;
+                cr_assert(receive(raft, now_ns, &reply, update) == 0);
+            }
+        }
+    }
+    return now_ns;
+}
+
+/* ------------------------------------------------------------------ open */
+
+Test(raft_step, refuses_a_start_that_contradicts_itself) {
+    struct raft_run runs[] = {{1, 1}, {5, 3}};
+    struct raft_start good = start_of(3);
+    good.last = 9;
+    good.term = 3;
+    good.runs = runs;
+    good.run_count = 2;
+    struct raft *raft = open_raft(&good);
+    cr_expect(raft_term_at(raft, 4) == 1 && raft_term_at(raft, 5) == 3);
+    cr_expect(raft_term_at(raft, 9) == 3 && raft_term_at(raft, 10) == 0);
+    raft_close(raft);
+    raft_close(NULL);
+
+    struct raft_start bad[9];
+    for (size_t i = 0; i < 9; i++) {
+        bad[i] = good;
+    }
+    struct raft_run falling[] = {{1, 3}, {5, 2}};
+    bad[0].self = RAFT_NOBODY;
+    bad[1].term = 2; /* below the log's: rule 2 */
+    bad[2].run_count = 0;
+    bad[3].runs = falling;
+    bad[4].first = 0;
+    bad[5].first = 3; /* a log that begins at 3 without an image */
+    bad[6].options.heartbeat_ms = 0;
+    bad[7].config.members[1].id = 1;
+    bad[8].last = 4; /* a run beyond the end */
+    for (size_t i = 0; i < 9; i++) {
+        struct reason why = {{0}};
+        cr_expect(raft_open(&raft, &bad[i], &why) == LKV_EINVAL, "%zu", i);
+        cr_expect(raft == NULL && why.text[0] != '\0');
+    }
+}
+
+/* ------------------------------------------------------------------ submissions */
+
+Test(raft_step, writes_and_sends_in_the_same_update) {
+    struct raft_start start = start_of(3);
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    uint64_t now_ns = elect(raft, 3, &update);
+    struct raft_event peer = {.kind = RAFT_PEER, .now_ns = now_ns};
+    for (uint64_t id = 2; id <= 3; id++) {
+        peer.peer.peer = id;
+        peer.peer.up = true;
+        peer.peer.boot_nonce = id;
+        cr_assert(raft_step(raft, &peer, &update) == 0);
+        struct raft_message ok = {.kind = RAFT_APPEND_REPLY, .from = id, .to = 1, .term = 1};
+        ok.append_reply.result = RAFT_APPEND_OK;
+        ok.append_reply.request_no = 1;
+        ok.append_reply.received = 1;
+        ok.append_reply.space_ok = true;
+        cr_assert(receive(raft, now_ns, &ok, &update) == 0);
+    }
+    uint32_t sizes[] = {10, 20};
+    cr_assert(submit(raft, now_ns, sizes, 2, 1, &update) == 0);
+    cr_expect(update.submit_rc == 0 && update.submit_first == 2);
+    cr_expect(update.write.first == 2 && update.write.last == 3 && !update.write.save_vote);
+    cr_expect(update.message_count == 2);
+    cr_expect(update.messages[0].kind == RAFT_APPEND && update.messages[0].append.count == 2);
+    cr_assert(submit(raft, now_ns, sizes, 2, 9, &update) == 0);
+    cr_expect(update.submit_rc == LKV_ETERM && update.write.no == 0);
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
+Test(raft_step, is_busy_beyond_the_limit_of_what_is_not_committed) {
+    struct raft_start start = start_of(1);
+    start.options.uncommitted_bytes_max = 1000;
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    uint64_t now_ns = elect(raft, 1, &update);
+    cr_assert(persisted(raft, now_ns, 2, &update) == 0);
+    uint32_t size = 5000;
+    cr_assert(submit(raft, now_ns, &size, 1, 0, &update) == 0);
+    cr_expect(update.submit_rc == 0, "one entry alone always fits");
+    uint64_t no = update.write.no;
+    size = 1;
+    cr_assert(submit(raft, now_ns, &size, 1, 0, &update) == 0);
+    cr_expect(update.submit_rc == LKV_EBUSY);
+    cr_assert(persisted(raft, now_ns, no, &update) == 0);
+    cr_expect(update.commit == 2);
+    cr_assert(submit(raft, now_ns, &size, 1, 0, &update) == 0);
+    cr_expect(update.submit_rc == 0);
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
+/* ------------------------------------------------------------------ completions */
+
+static struct raft_message append(uint64_t from, uint64_t term, uint64_t prev, uint64_t prev_term,
+                                  const struct raft_entry_meta *metas, uint32_t count) {
+    struct raft_message m = {.kind = RAFT_APPEND, .from = from, .to = 1, .term = term};
+    m.append.prev_index = prev;
+    m.append.prev_term = prev_term;
+    m.append.count = count;
+    m.append.entries = metas;
+    m.append.request_no = 1;
+    return m;
+}
+
+/* Rule 7's end: the completion of what was cut and appended again acknowledges nothing. */
+Test(raft_step, a_late_completion_does_not_acknowledge_what_was_appended_again) {
+    struct raft_start start = start_of(3);
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    struct raft_entry_meta old[] = {{1, 1, ENTRY_COMMAND}, {1, 1, ENTRY_COMMAND}};
+    struct raft_entry_meta new[] = {{2, 1, ENTRY_COMMAND}};
+    struct raft_message m = append(2, 1, 0, 0, old, 2);
+    cr_assert(receive(raft, SECOND, &m, &update) == 0);
+    cr_expect(update.write.no == 1 && update.write.save_vote && update.write.last == 2);
+    m = append(3, 2, 1, 1, new, 1);
+    cr_assert(receive(raft, SECOND, &m, &update) == 0);
+    cr_expect(update.write.no == 2 && update.write.cut_from == 2 && update.write.first == 2);
+    cr_assert(persisted(raft, SECOND, 1, &update) == 0);
+    struct raft_status status;
+    raft_status(raft, &status);
+    cr_expect(status.durable == 1, "entry 2 is another one by now");
+    cr_assert(persisted(raft, SECOND, 2, &update) == 0);
+    raft_status(raft, &status);
+    cr_expect(status.durable == 2);
+    cr_expect(update.message_count == 1 && update.messages[0].append_reply.durable == 2);
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
+/* ------------------------------------------------------------------ any message whatever */
+
+static uint64_t small(struct prng *prng) {
+    static const uint64_t odd[] = {UINT64_MAX, UINT64_MAX / 2, UINT64_MAX / 4, 1ull << 62, 0};
+    return prng_below(prng, 30) == 0 ? odd[prng_below(prng, 5)] : prng_below(prng, 12);
+}
+
+static void fill_message(struct prng *prng, struct raft_message *m,
+                         struct raft_entry_meta metas[8]) {
+    *m = (struct raft_message){0};
+    for (size_t i = 0; i < sizeof *m / 8; i++) { /* whatever field lies there */
+        uint64_t value = small(prng);
+        memcpy((char *)m + 8 * i, &value, 8);
+    }
+    m->kind = (enum raft_message_kind)(1 + prng_below(prng, 9));
+    m->from = prng_below(prng, 6);
+    m->to = prng_below(prng, 20) == 0 ? 2 : 1;
+    m->term = prng_below(prng, 8) == 0 ? small(prng) : prng_below(prng, 6);
+    uint64_t flags = prng_next(prng);
+    if (m->kind == RAFT_VOTE_REQUEST) {
+        m->vote_request.pre = flags & 1;
+        m->vote_request.by_transfer = flags & 2;
+    } else if (m->kind == RAFT_VOTE_REPLY) {
+        m->vote_reply.pre = flags & 1;
+        m->vote_reply.answer = (enum raft_vote_answer)(1 + flags / 2 % 7);
+    } else if (m->kind == RAFT_APPEND_REPLY) {
+        m->append_reply.result = (enum raft_append_result)(1 + flags % 3);
+        m->append_reply.space_ok = flags & 4;
+    } else if (m->kind == RAFT_HEARTBEAT_REPLY) {
+        m->heartbeat_reply.space_ok = flags & 4;
+    } else if (m->kind == RAFT_APPEND) {
+        m->append.prev_term = m->append.prev_index == 0 ? 0 : prng_below(prng, m->term + 1);
+        m->append.count = (uint32_t)prng_below(prng, 8);
+        m->append.entries = m->append.count > 0 ? metas : NULL;
+        uint64_t term = m->append.prev_term;
+        for (size_t i = 0; i < 8; i++) {
+            term += prng_below(prng, 3) == 0 ? 1 : 0;
+            metas[i] = (struct raft_entry_meta){.term = term + (term == 0 ? 1 : 0),
+                                                .size = (uint32_t)prng_below(prng, 100),
+                                                .type = ENTRY_COMMAND};
+        }
+    }
+}
+
+static void random_event(struct prng *prng, struct raft_event *event, struct raft_message *m,
+                         struct raft_entry_meta metas[8], uint64_t newest_write) {
+    static const uint32_t sizes[4] = {1, 2, 300, 4};
+    event->now_ns += prng_below(prng, 40000000);
+    event->kind = RAFT_RECEIVE;
+    switch (prng_below(prng, 16)) {
+    case 0: event->kind = RAFT_TICK; break;
+    case 1:
+        event->kind = RAFT_SUBMIT;
+        event->submit.sizes = sizes;
+        event->submit.count = prng_below(prng, 5);
+        event->submit.in_term = 0;
+        break;
+    case 2:
+    case 3:
+        event->kind = RAFT_PERSISTED;
+        event->persisted.write_no = newest_write;
+        break;
+    case 4:
+        event->kind = RAFT_READ;
+        event->read.context = prng_next(prng);
+        break;
+    case 5:
+        event->kind = RAFT_PEER;
+        event->peer.peer = prng_below(prng, 6);
+        event->peer.up = prng_below(prng, 3) != 0;
+        event->peer.boot_nonce = prng_below(prng, 3);
+        break;
+    case 6:
+        event->kind = RAFT_TRANSFER;
+        event->transfer.target = prng_below(prng, 6);
+        break;
+    case 7:
+        event->kind = RAFT_SPACE;
+        event->space.ok = prng_below(prng, 3) != 0;
+        break;
+    default: {
+        static uint64_t token;
+        fill_message(prng, m, metas);
+        event->receive.message = m;
+        event->receive.token = ++token;
+        break;
+    }
+    }
+}
+
+Test(raft_step, survives_any_sequence_of_messages) {
+    struct prng prng = prng_of(7);
+    size_t leaders = 0, stops = 0;
+    for (int round = 0; round < 3000; round++) {
+        struct raft_start start = start_of(1 + (size_t)prng_below(&prng, 5));
+        start.seed = prng_next(&prng);
+        start.options.inflight_bytes_max = 2000;
+        struct raft *raft = open_raft(&start);
+        struct raft_update update = {0};
+        struct raft_event event = {.now_ns = SECOND};
+        struct raft_message message;
+        struct raft_entry_meta metas[8];
+        uint64_t newest = 0, commit = 0;
+        for (int i = 0; i < 120; i++) {
+            random_event(&prng, &event, &message, metas, newest);
+            cr_assert(raft_step(raft, &event, &update) == 0);
+            newest = update.write.no != 0 ? update.write.no : newest;
+            cr_assert(update.commit >= commit);
+            commit = update.commit;
+            leaders += update.role_changed && update.role == RAFT_LEADER ? 1 : 0;
+            stops += update.stop_rc != 0 ? 1 : 0;
+        }
+        raft_update_fini(&update);
+        raft_close(raft);
+    }
+    cr_expect(leaders > 100 && stops > 10, "%zu leaders, %zu stops: not much was tried", leaders,
+              stops);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+/* S28: at every allocation of a run, the step says so, and every later one too. */
+Test(raft_step, reports_each_failed_allocation) {
+    bool failed = true;
+    for (uint64_t n = 0; failed; n++) {
+        cr_assert(n < 500);
+        struct raft_start start = start_of(1);
+        struct raft *raft = NULL;
+        struct reason why = {{0}};
+        struct raft_update update = {0};
+        mem_fail_after(n);
+        int rc = raft_open(&raft, &start, &why);
+        failed = rc != 0;
+        struct raft_event event = {.now_ns = SECOND};
+        uint32_t sizes[300] = {0};
+        uint64_t newest = 0;
+        for (int i = 0; i < 12 && rc == 0; i++) {
+            event.now_ns += SECOND;
+            event.kind = i == 6       ? RAFT_READ
+                         : i > 3      ? RAFT_SUBMIT
+                         : i % 2 == 0 ? RAFT_TICK
+                                      : RAFT_PERSISTED;
+            if (event.kind == RAFT_SUBMIT) {
+                event.submit.sizes = sizes;
+                event.submit.count = 300;
+                event.submit.in_term = 0;
+            } else if (event.kind == RAFT_PERSISTED) {
+                event.persisted.write_no = newest;
+            }
+            rc = raft_step(raft, &event, &update);
+            newest = update.write.no != 0 ? update.write.no : newest;
+        }
+        if (rc != 0 && raft != NULL) {
+            failed = true;
+            cr_expect(rc == LKV_ENOMEM);
+            mem_fail_never();
+            event.kind = RAFT_TICK;
+            cr_expect(raft_step(raft, &event, &update) == LKV_ENOMEM);
+        }
+        mem_fail_never();
+        raft_update_fini(&update);
+        raft_close(raft);
+    }
+}
