@@ -23,6 +23,7 @@ static struct remote *remote;
 static struct {
     size_t finished, lost, lost_sent, refused;
     int finished_rc, lost_rc;
+    uint64_t finished_rev;
     bool up;
     int down_rc; /* 1: not down */
     bool close_when_lost;
@@ -110,6 +111,7 @@ TestSuite(lib_remote, .init = open_world, .fini = close_world);
 static void on_finish(struct request *request) {
     seen.finished++;
     seen.finished_rc = request->reply->rc;
+    (void)lkv_msg_u64(request->reply, "rev", &seen.finished_rev);
 }
 
 static struct request *new_put(struct slice value, uint64_t timeout_ms) {
@@ -205,6 +207,22 @@ Test(lib_remote, loses_what_is_not_answered_in_time) {
     put(100);
     paper_run(world);
     cr_assert_eq(seen.finished, 1);
+}
+
+/* N13: the new request has the old one's place, but not its number. */
+Test(lib_remote, takes_no_late_reply_for_that_of_a_later_request) {
+    atomic_store(&host.role, HOST_SILENT);
+    put(100);
+    world_advance(world, 110);
+    cr_assert_eq(seen.lost, 1);
+    put(5000);
+    world_run(world);
+    host_answer_kept(&host);
+    loop_wake(loop);
+    world_run(world);
+    cr_assert_eq(remote_strays(remote), 1);
+    cr_assert_eq(seen.finished, 1);
+    cr_assert_eq(seen.finished_rev, 3, "the second write's");
 }
 
 Test(lib_remote, loses_everything_when_the_connection_breaks) {
