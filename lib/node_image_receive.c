@@ -142,10 +142,11 @@ static void write_done(struct loop_job *base) {
     }
 }
 
-/* Gives the restart to the log thread once nothing of the old log waits to be written before it. */
+/* Gives the restart to the log thread once nothing of the old log waits to be written before it, also
+ * not for room on a full disk: entries of the old log do not fit behind the image. */
 void node_image_receive_turn(struct node *node) {
     if (!node->installing || node->restart_given || node->closing || node->batch.no != 0 ||
-        node->jobs_in_flight > 0 || node->reading_for_apply) {
+        node->jobs_in_flight > 0 || !list_empty(&node->full_jobs) || node->reading_for_apply) {
         return;
     }
     struct image_receive *receive = node->receive;
