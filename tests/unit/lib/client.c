@@ -9,7 +9,7 @@
 
 enum { NODES = 3 };
 
-static struct paper *world;
+static struct paper *paper;
 static struct loop *node_loop, *client_loop;
 static struct net *node_net;
 static struct host_store store;
@@ -64,8 +64,8 @@ static void start_client(const char *endpoints) {
     cr_assert_eq(client_new(&client, options, NULL), 0);
     lkv_options_free(options);
     struct loop_events events = client_events(client);
-    client_loop = paper_loop(world, &events);
-    client_start(client, client_loop, paper_net(world, client_loop));
+    client_loop = paper_loop(paper, &events);
+    client_start(client, client_loop, paper_net(paper, client_loop));
     db = client_handle(client);
 }
 
@@ -75,12 +75,12 @@ static void stop_client(void) {
     client = NULL;
 }
 
-static void open_world(void) {
+static void open_paper(void) {
     struct loop_events events = {
         .on_timer = nothing, .on_wake = nothing, .on_turn_end = nodes_turn};
-    world = paper_new();
-    node_loop = paper_loop(world, &events);
-    node_net = paper_net(world, node_loop);
+    paper = paper_new();
+    node_loop = paper_loop(paper, &events);
+    node_net = paper_net(paper, node_loop);
     host_store_open(&store);
     for (size_t i = 0; i < NODES; i++) {
         start_node(i);
@@ -88,10 +88,10 @@ static void open_world(void) {
     cr_assert_eq(lkv_queue_new(&queue), 0);
     start_client("n1:1,n2:1,n3:1");
     lead(0);
-    paper_run(world);
+    paper_run(paper);
 }
 
-static void close_world(void) {
+static void close_paper(void) {
     if (client != NULL) {
         stop_client();
     }
@@ -100,12 +100,12 @@ static void close_world(void) {
             stop_node(i);
         }
     }
-    paper_free(world);
+    paper_free(paper);
     host_store_close(&store);
     lkv_queue_free(queue);
 }
 
-TestSuite(lib_client, .init = open_world, .fini = close_world);
+TestSuite(lib_client, .init = open_paper, .fini = close_paper);
 
 /* ------------------------------------------------------------------ requests */
 
@@ -130,16 +130,16 @@ static size_t ended(int rc) {
 
 static void assert_put_works(void) {
     put(1000);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), 1);
 }
 
 Test(lib_client, is_connected_before_the_first_request) {
-    cr_assert_eq(paper_open_conns(world), 2, "both ends of one");
+    cr_assert_eq(paper_open_conns(paper), 2, "both ends of one");
     put(1000);
     put(1000);
     get(1000);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), 3);
 }
 
@@ -148,7 +148,7 @@ Test(lib_client, goes_straight_to_the_leader_after_one_redirect) {
     for (int i = 0; i < 1000; i++) {
         put(1000);
     }
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), 1000);
     cr_assert_leq(atomic_load(&hosts[0].calls), 16, "it asks with a few");
     cr_assert_eq(atomic_load(&hosts[1].calls), 0);
@@ -156,7 +156,7 @@ Test(lib_client, goes_straight_to_the_leader_after_one_redirect) {
     size_t calls = atomic_load(&hosts[0].calls);
     assert_put_works();
     get(1000);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), 1);
     cr_assert_eq(atomic_load(&hosts[0].calls), calls);
     cr_assert_eq(server_connections(hosts[0].server), 0, "it keeps to one node");
@@ -175,7 +175,7 @@ Test(lib_client, keeps_requests_while_nobody_leads) {
     for (int i = 0; i < 500; i++) {
         put(5000);
     }
-    paper_advance(world, 2000);
+    paper_advance(paper, 2000);
     cr_assert_eq(ended(0), 0);
     size_t calls = 0;
     for (size_t i = 0; i < NODES; i++) {
@@ -183,7 +183,7 @@ Test(lib_client, keeps_requests_while_nobody_leads) {
     }
     cr_assert_leq(calls, 3000, "nodes that elect are not flooded");
     lead(1);
-    paper_advance(world, 150);
+    paper_advance(paper, 150);
     cr_assert_eq(ended(0), 500);
 }
 
@@ -192,14 +192,14 @@ Test(lib_client, refusals_are_definite_when_the_time_is_over) {
     lead(NODES);
     put(300);
     get(300);
-    paper_advance(world, 310);
+    paper_advance(paper, 310);
     cr_assert_eq(ended(LKV_ENOLEADER), 2);
     lead(0);
     for (size_t i = 0; i < NODES; i++) {
         atomic_store(&hosts[i].role, HOST_STOPPED);
     }
     put(300);
-    paper_advance(world, 310);
+    paper_advance(paper, 310);
     cr_assert_eq(ended(LKV_ESTOPPED), 1);
     cr_assert_eq(store.index, 0);
 }
@@ -207,17 +207,17 @@ Test(lib_client, refusals_are_definite_when_the_time_is_over) {
 Test(lib_client, busy_is_passed_on_at_once) {
     atomic_store(&hosts[0].role, HOST_FULL);
     put(5000);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(LKV_EBUSY), 1);
 }
 
 Test(lib_client, a_sent_write_without_an_answer_is_unknown_and_a_read_is_not_done) {
     atomic_store(&hosts[0].role, HOST_SILENT);
     put(300);
-    paper_advance(world, 310);
+    paper_advance(paper, 310);
     cr_assert_eq(ended(LKV_EUNKNOWN), 1);
     get(300);
-    paper_advance(world, 310);
+    paper_advance(paper, 310);
     cr_assert_eq(ended(LKV_ETIMEOUT), 1);
 }
 
@@ -225,27 +225,27 @@ Test(lib_client, what_could_not_be_sent_is_unreachable) {
     for (size_t i = 0; i < NODES; i++) {
         stop_node(i);
     }
-    paper_run(world);
+    paper_run(paper);
     put(300);
     get(300);
     cr_assert_eq(lkv_status(NULL, 0, NULL), LKV_EINVAL);
-    paper_advance(world, 310);
+    paper_advance(paper, 310);
     cr_assert_eq(ended(LKV_EUNREACHABLE), 2);
     put(0);
-    paper_advance(world, 10);
+    paper_advance(paper, 10);
     cr_assert_eq(ended(LKV_EUNREACHABLE), 1);
 }
 
 Test(lib_client, a_node_that_never_answers_the_connect_is_given_up) {
     stop_client();
-    paper_cut(world, addresses[0], true);
+    paper_cut(paper, addresses[0], true);
     start_client("n1:1,n2:1");
     lead(1);
     put(1000);
-    paper_advance(world, 1010);
+    paper_advance(paper, 1010);
     cr_assert_eq(ended(LKV_EUNREACHABLE), 1);
     put(2000);
-    paper_advance(world, 1500);
+    paper_advance(paper, 1500);
     cr_assert_eq(ended(0), 1);
 }
 
@@ -254,10 +254,10 @@ Test(lib_client, a_broken_connection_makes_writes_unknown_and_reads_move) {
     put(1000);
     get(1000);
     put(1000);
-    paper_run(world);
+    paper_run(paper);
     stop_node(0);
     lead(1);
-    paper_advance(world, 100);
+    paper_advance(paper, 100);
     size_t unknown = 0, fine = 0;
     for (struct lkv_msg *msg; (msg = lkv_queue_next(queue, 0)) != NULL;) {
         unknown += lkv_msg_rc(msg) == LKV_EUNKNOWN ? 1 : 0;
@@ -272,34 +272,34 @@ Test(lib_client, a_broken_connection_makes_writes_unknown_and_reads_move) {
 /* X-A12 */
 Test(lib_client, an_isolated_leader_leaves_each_write_unknown_once) {
     assert_put_works();
-    paper_cut(world, addresses[0], true);
+    paper_cut(paper, addresses[0], true);
     for (int i = 0; i < 100; i++) {
         put(5000);
     }
-    paper_run(world);
+    paper_run(paper);
     lead(1);
     atomic_store(&hosts[0].role, HOST_LEADER);
-    paper_advance(world, 3000);
+    paper_advance(paper, 3000);
     cr_assert_eq(ended(LKV_EUNKNOWN), 100);
     uint64_t index = store.index;
     assert_put_works();
     cr_assert_eq(store.index, index + 1, "and the new leader was found meanwhile");
-    paper_cut(world, addresses[0], false);
-    paper_advance(world, 5000);
+    paper_cut(paper, addresses[0], false);
+    paper_advance(paper, 5000);
     cr_assert_eq(ended(0), 0, "nothing ends twice");
 }
 
 Test(lib_client, a_silent_node_gets_nothing_more) {
     assert_put_works();
-    paper_cut(world, addresses[0], true);
+    paper_cut(paper, addresses[0], true);
     put(5000);
-    paper_advance(world, 600);
+    paper_advance(paper, 600);
     for (int i = 0; i < 100; i++) {
         put(5000);
     }
-    paper_run(world);
+    paper_run(paper);
     lead(1);
-    paper_advance(world, 2100);
+    paper_advance(paper, 2100);
     struct lkv_msg *msg = lkv_queue_next(queue, 0);
     cr_assert_eq(lkv_msg_rc(msg), LKV_EUNKNOWN);
     lkv_msg_free(msg);
@@ -311,14 +311,14 @@ Test(lib_client, answers_of_a_node_it_has_left_still_count) {
     atomic_store(&hosts[0].role, HOST_SILENT);
     put(5000);
     put(5000);
-    paper_run(world);
+    paper_run(paper);
     lead(1);
     assert_put_works();
     cr_assert_eq(hosts[0].kept_count, 2);
     host_answer_kept(&hosts[0]);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), 2);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(server_connections(hosts[0].server), 0);
 }
 
@@ -329,7 +329,7 @@ Test(lib_client, lets_a_follower_pass_on_when_the_leader_is_out_of_reach) {
     stop_client();
     start_client("n1:1,n2:1");
     put(5000);
-    paper_advance(world, 2500);
+    paper_advance(paper, 2500);
     cr_assert_eq(ended(0), 1);
     cr_assert_eq(atomic_load(&hosts[0].passed_on) + atomic_load(&hosts[1].passed_on), 1);
     assert_put_works();
@@ -340,30 +340,30 @@ Test(lib_client, comes_back_when_the_nodes_do) {
     for (size_t i = 0; i < NODES; i++) {
         stop_node(i);
     }
-    paper_advance(world, 60000);
+    paper_advance(paper, 60000);
     put(100);
-    paper_advance(world, 200);
+    paper_advance(paper, 200);
     cr_assert_eq(ended(LKV_EUNREACHABLE), 1);
     put(2000);
-    paper_advance(world, 500);
+    paper_advance(paper, 500);
     start_node(1);
     lead(1);
-    paper_advance(world, 150);
+    paper_advance(paper, 150);
     cr_assert_eq(ended(0), 1);
 }
 
 Test(lib_client, an_idle_client_does_nothing) {
     assert_put_works();
-    paper_advance(world, 1000);
+    paper_advance(paper, 1000);
     size_t calls = atomic_load(&hosts[0].calls);
-    paper_advance(world, 3600 * 1000);
+    paper_advance(paper, 3600 * 1000);
     cr_assert_eq(atomic_load(&hosts[0].calls), calls);
     cr_assert_eq(server_connections(hosts[0].server), 1);
     stop_node(0);
-    paper_advance(world, 3600 * 1000);
+    paper_advance(paper, 3600 * 1000);
     lead(1);
     put(1000);
-    paper_advance(world, 50);
+    paper_advance(paper, 50);
     cr_assert_eq(ended(0), 1);
     cr_assert_eq(atomic_load(&hosts[1].passed_on) + atomic_load(&hosts[2].passed_on), 0);
 }
@@ -379,10 +379,10 @@ Test(lib_client, more_than_it_may_hold_is_busy) {
     }
     cr_assert_eq(rc, LKV_EBUSY);
     cr_assert(taken > 500 && taken < 2000);
-    paper_run(world);
+    paper_run(paper);
     atomic_store(&hosts[0].role, HOST_LEADER);
     host_answer_kept(&hosts[0]);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), taken);
     assert_put_works();
 }
@@ -391,7 +391,7 @@ Test(lib_client, more_than_it_may_hold_is_busy) {
 Test(lib_client, closing_ends_each_request_exactly) {
     atomic_store(&hosts[0].role, HOST_SILENT);
     put(5000);
-    paper_run(world);
+    paper_run(paper);
     put(5000);
     get(5000);
     client_stop(client);
@@ -411,13 +411,13 @@ Test(lib_client, several_connections_share_the_work) {
     cr_assert_eq(client_new(&client, options, NULL), 0);
     lkv_options_free(options);
     struct loop_events events = client_events(client);
-    client_loop = paper_loop(world, &events);
-    client_start(client, client_loop, paper_net(world, client_loop));
+    client_loop = paper_loop(paper, &events);
+    client_start(client, client_loop, paper_net(paper, client_loop));
     db = client_handle(client);
     for (int i = 0; i < 100; i++) {
         put(1000);
     }
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(ended(0), 100);
     cr_assert_eq(server_connections(hosts[0].server), 4);
 }
@@ -432,7 +432,7 @@ Test(lib_client, requests_keep_their_order) {
                                     queue, (void *)(intptr_t)i),
                      0);
     }
-    paper_run(world);
+    paper_run(paper);
     for (intptr_t i = 0; i < 200; i++) {
         struct lkv_msg *msg = lkv_queue_next(queue, 0);
         cr_assert_eq(lkv_msg_rc(msg), 0);
@@ -450,19 +450,19 @@ Test(lib_client, survives_without_memory) {
         atomic_store(&hosts[1].role, HOST_FULL); /* the store behind asserts that it has memory */
         put(400);
         mem_fail_after(n);
-        paper_run(world);
+        paper_run(paper);
         mem_fail_never();
-        paper_advance(world, 500);
+        paper_advance(paper, 500);
         struct lkv_msg *msg = lkv_queue_next(queue, 0);
         cr_assert_not_null(msg, "%zu", (size_t)n);
         cr_assert_neq(lkv_msg_rc(msg), 0);
         lkv_msg_free(msg);
         cr_assert_null(lkv_queue_next(queue, 0));
-        paper_reset(world, addresses[1]);
-        paper_run(world);
+        paper_reset(paper, addresses[1]);
+        paper_run(paper);
     }
     lead(1);
     put(1000);
-    paper_advance(world, 200);
+    paper_advance(paper, 200);
     cr_assert_eq(ended(0), 1);
 }

@@ -12,7 +12,7 @@
 #define ADDRESS "node:1"
 #define MS      UINT64_C(1000000)
 
-static struct paper *world;
+static struct paper *paper;
 static struct loop *loop;
 static struct net *net;
 static struct host_store store;
@@ -32,7 +32,7 @@ static struct {
 static void on_turn_end(void *arg) {
     (void)arg;
     uint64_t host_ns = host_turn(&host);
-    uint64_t remote_ns = remote != NULL ? remote_expire(remote, paper_now_ns(world)) : UINT64_MAX;
+    uint64_t remote_ns = remote != NULL ? remote_expire(remote, paper_now_ns(paper)) : UINT64_MAX;
     loop_timer_set(loop, host_ns < remote_ns ? host_ns : remote_ns);
 }
 
@@ -83,30 +83,30 @@ static void connect_remote(void) {
     cr_assert_eq(remote_open(&remote, loop, net, ADDRESS, &events), 0);
 }
 
-static void open_world(void) {
+static void open_paper(void) {
     struct loop_events loop_events = {
         .on_timer = nothing, .on_wake = nothing, .on_turn_end = on_turn_end};
     memset(&seen, 0, sizeof(seen));
     seen.down_rc = 1;
-    world = paper_new();
-    loop = paper_loop(world, &loop_events);
-    net = paper_net(world, loop);
+    paper = paper_new();
+    loop = paper_loop(paper, &loop_events);
+    net = paper_net(paper, loop);
     host_store_open(&store);
     host_open(&host, &store, loop, net, ADDRESS, &(struct server_options){0});
     connect_remote();
-    paper_run(world);
+    paper_run(paper);
     cr_assert(seen.up && remote_up(remote));
 }
 
-static void close_world(void) {
+static void close_paper(void) {
     close_remote();
     host_close(&host);
-    paper_run(world);
-    paper_free(world);
+    paper_run(paper);
+    paper_free(paper);
     host_store_close(&store);
 }
 
-TestSuite(lib_remote, .init = open_world, .fini = close_world);
+TestSuite(lib_remote, .init = open_paper, .fini = close_paper);
 
 static void on_finish(struct request *request) {
     seen.finished++;
@@ -118,7 +118,7 @@ static struct request *new_put(struct slice value, uint64_t timeout_ms) {
     struct kv_command command = {.op = KV_PUT, .key = slice_text("k"), .value = value};
     struct request *request = request_new(REQUEST_WRITE);
     request->command = kv_command_encode(&command);
-    request->deadline_ns = paper_now_ns(world) + timeout_ms * MS;
+    request->deadline_ns = paper_now_ns(paper) + timeout_ms * MS;
     request->on_finish = on_finish;
     return request;
 }
@@ -137,12 +137,12 @@ static void put_many(size_t count) {
 Test(lib_remote, answers_many_at_once) {
     put_many(1000);
     cr_assert_eq(remote_in_flight(remote), 1000);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.finished, 1000);
     cr_assert_eq(remote_in_flight(remote), 0);
     cr_assert_eq(remote_answers(remote), 1000);
     put_many(10);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.finished, 1010);
     cr_assert_eq(remote_strays(remote), 0);
 }
@@ -155,7 +155,7 @@ Test(lib_remote, sends_every_kind_of_request) {
         cr_assert_eq(request_set_keys(request, slice_text("k"), slice_text("l")), 0);
         request->on_finish = on_finish;
         cr_assert_eq(remote_submit(remote, request), 0);
-        paper_run(world);
+        paper_run(paper);
         cr_assert_eq(seen.finished, i + 1);
         cr_assert_eq(seen.finished_rc, i == 0 ? LKV_ENOTFOUND : 0);
     }
@@ -164,23 +164,23 @@ Test(lib_remote, sends_every_kind_of_request) {
 Test(lib_remote, tells_the_node_a_shorter_timeout_than_its_own) {
     atomic_store(&host.role, HOST_SILENT);
     put(800);
-    paper_run(world);
+    paper_run(paper);
     struct request *request = LIST_ITEM(host.kept.next, struct request, link);
-    cr_assert_eq(request->deadline_ns, paper_now_ns(world) + 750 * MS);
+    cr_assert_eq(request->deadline_ns, paper_now_ns(paper) + 750 * MS);
     cr_assert(request->forwarded, "a node must not pass it on");
 }
 
 Test(lib_remote, hands_refusals_back) {
     atomic_store(&host.role, HOST_FOLLOWER);
     put_many(3);
-    paper_run(world);
+    paper_run(paper);
     atomic_store(&host.role, HOST_STOPPED);
     put_many(2);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.refused, 5);
     atomic_store(&host.role, HOST_FULL);
     put_many(1);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.finished, 1, "busy is an answer");
     cr_assert_eq(seen.finished_rc, LKV_EBUSY);
 }
@@ -190,22 +190,22 @@ Test(lib_remote, loses_what_is_not_answered_in_time) {
     atomic_store(&host.role, HOST_SILENT);
     put(100);
     put(300);
-    paper_advance(world, 99);
+    paper_advance(paper, 99);
     cr_assert_eq(seen.lost, 0);
-    paper_advance(world, 10);
+    paper_advance(paper, 10);
     cr_assert_eq(seen.lost, 1);
     cr_assert_eq(seen.lost_sent, 1);
     cr_assert_eq(seen.lost_rc, LKV_ETIMEOUT);
-    paper_advance(world, 200);
+    paper_advance(paper, 200);
     cr_assert_eq(seen.lost, 2);
     host_answer_kept(&host); /* N13: too late, for numbers that nobody waits for */
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(remote_strays(remote), 2);
     cr_assert_eq(seen.finished, 0);
     cr_assert_eq(seen.down_rc, 1, "a node that answers pings is not gone");
     atomic_store(&host.role, HOST_LEADER);
     put(100);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.finished, 1);
 }
 
@@ -213,13 +213,13 @@ Test(lib_remote, loses_what_is_not_answered_in_time) {
 Test(lib_remote, takes_no_late_reply_for_that_of_a_later_request) {
     atomic_store(&host.role, HOST_SILENT);
     put(100);
-    world_advance(world, 110);
+    paper_advance(paper, 110);
     cr_assert_eq(seen.lost, 1);
     put(5000);
-    world_run(world);
+    paper_run(paper);
     host_answer_kept(&host);
     loop_wake(loop);
-    world_run(world);
+    paper_run(paper);
     cr_assert_eq(remote_strays(remote), 1);
     cr_assert_eq(seen.finished, 1);
     cr_assert_eq(seen.finished_rev, 3, "the second write's");
@@ -228,9 +228,9 @@ Test(lib_remote, takes_no_late_reply_for_that_of_a_later_request) {
 Test(lib_remote, loses_everything_when_the_connection_breaks) {
     atomic_store(&host.role, HOST_SILENT);
     put_many(5);
-    paper_run(world);
-    paper_reset(world, ADDRESS);
-    paper_run(world);
+    paper_run(paper);
+    paper_reset(paper, ADDRESS);
+    paper_run(paper);
     cr_assert_eq(seen.lost, 5);
     cr_assert_eq(seen.lost_sent, 5);
     cr_assert_eq(seen.down_rc, LKV_EIO);
@@ -242,13 +242,13 @@ Test(lib_remote, loses_everything_when_the_connection_breaks) {
 Test(lib_remote, loses_everything_when_it_is_closed) {
     atomic_store(&host.role, HOST_SILENT);
     put_many(5);
-    paper_run(world);
+    paper_run(paper);
     close_remote();
     cr_assert_eq(seen.lost, 5);
     cr_assert_eq(seen.lost_sent, 5);
     cr_assert_eq(seen.lost_rc, LKV_ECLOSED);
     cr_assert_eq(seen.down_rc, 1, "who closes it need not be told");
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(server_connections(host.server), 0);
     remote_close(NULL);
 }
@@ -259,7 +259,7 @@ Test(lib_remote, may_be_closed_from_inside_of_a_callback) {
     put(200);
     put(5000);
     seen.close_when_lost = true;
-    paper_advance(world, 150);
+    paper_advance(paper, 150);
     cr_assert_null(remote);
     cr_assert_eq(seen.lost, 3);
 }
@@ -267,14 +267,14 @@ Test(lib_remote, may_be_closed_from_inside_of_a_callback) {
 Test(lib_remote, nothing_was_sent_while_it_was_not_connected) {
     close_remote();
     seen.up = false;
-    paper_cut(world, ADDRESS, true);
+    paper_cut(paper, ADDRESS, true);
     connect_remote();
     put(100);
     put(9000);
-    paper_advance(world, 110);
+    paper_advance(paper, 110);
     cr_assert_eq(seen.lost, 1);
     cr_assert_eq(seen.lost_rc, LKV_ETIMEOUT);
-    paper_advance(world, 2000);
+    paper_advance(paper, 2000);
     cr_assert_eq(seen.lost, 2);
     cr_assert_eq(seen.lost_sent, 0);
     cr_assert_eq(seen.down_rc, LKV_EUNREACHABLE);
@@ -286,30 +286,30 @@ Test(lib_remote, sends_what_was_submitted_while_it_connected) {
     connect_remote();
     put(100);
     cr_assert(!remote_up(remote));
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.finished, 1);
 }
 
 /* N9 */
 Test(lib_remote, notices_a_node_that_vanished) {
-    paper_cut(world, ADDRESS, true);
+    paper_cut(paper, ADDRESS, true);
     put(60000);
-    paper_advance(world, 400);
+    paper_advance(paper, 400);
     cr_assert(!remote_suspect(remote));
-    paper_advance(world, 200);
+    paper_advance(paper, 200);
     cr_assert(remote_suspect(remote));
-    paper_advance(world, 1700);
+    paper_advance(paper, 1700);
     cr_assert_eq(seen.down_rc, 1);
-    paper_advance(world, 300);
+    paper_advance(paper, 300);
     cr_assert_eq(seen.down_rc, LKV_EUNREACHABLE);
     cr_assert_eq(seen.lost_sent, 1);
 }
 
 Test(lib_remote, notices_a_node_that_vanished_although_no_request_waits_that_long) {
-    paper_cut(world, ADDRESS, true);
+    paper_cut(paper, ADDRESS, true);
     for (int i = 0; i < 30 && seen.down_rc == 1; i++) {
         put(100);
-        paper_advance(world, 110);
+        paper_advance(paper, 110);
     }
     cr_assert_eq(seen.down_rc, LKV_EUNREACHABLE);
     cr_assert_eq(seen.lost, seen.lost_sent);
@@ -318,19 +318,19 @@ Test(lib_remote, notices_a_node_that_vanished_although_no_request_waits_that_lon
 Test(lib_remote, waits_for_a_node_that_is_slow_but_alive) {
     atomic_store(&host.role, HOST_SILENT);
     put(60000);
-    paper_advance(world, 30000);
+    paper_advance(paper, 30000);
     cr_assert_eq(seen.down_rc, 1);
     cr_assert(!remote_suspect(remote));
     host_answer_kept(&host);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.finished, 1);
-    paper_advance(world, 60000);
+    paper_advance(paper, 60000);
     cr_assert_eq(seen.down_rc, 1, "with nothing owed, silence means nothing");
 }
 
 Test(lib_remote, takes_no_more_than_its_output_holds) {
     static uint8_t value[1 << 20];
-    paper_cut(world, ADDRESS, true);
+    paper_cut(paper, ADDRESS, true);
     size_t taken = 0;
     int rc = 0;
     while (rc == 0) {
@@ -344,8 +344,8 @@ Test(lib_remote, takes_no_more_than_its_output_holds) {
     }
     cr_assert_eq(rc, LKV_EBUSY);
     cr_assert_eq(taken, 31);
-    paper_cut(world, ADDRESS, false);
-    paper_run(world);
+    paper_cut(paper, ADDRESS, false);
+    paper_run(paper);
     cr_assert_eq(seen.finished, taken);
     struct request *late = new_put(slice_text("v"), 0);
     cr_assert_eq(remote_submit(remote, late), LKV_ETIMEOUT);
@@ -355,14 +355,14 @@ Test(lib_remote, takes_no_more_than_its_output_holds) {
 Test(lib_remote, takes_the_word_of_a_node_that_has_no_room) {
     host.options.connections_max = 0;
     server_close(host.server);
-    paper_run(world);
+    paper_run(paper);
     struct server_host nobody = {0};
     cr_assert_eq(server_open(&host.server, loop, &host.options, &nobody), 0);
     close_remote();
     seen.down_rc = 1;
     connect_remote();
     put(100);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(seen.down_rc, LKV_EBUSY);
     cr_assert_eq(seen.lost_sent, 1);
 }
@@ -403,7 +403,7 @@ static void ask_fool(const char *says, size_t size) {
     cr_assert_eq(net_listen(net, "fool:1", fool_accepts, NULL, &listener, NULL), 0);
     cr_assert_eq(remote_open(&remote, loop, net, "fool:1", &events), 0);
     put(100);
-    paper_run(world);
+    paper_run(paper);
     net_listener_close(listener);
 }
 
@@ -443,21 +443,21 @@ Test(lib_remote, a_failed_allocation_ends_each_request_once) {
         seen.down_rc = 1;
         atomic_store(&host.role, HOST_STOPPED); /* the store behind asserts that it has memory */
         connect_remote();
-        paper_run(world);
+        paper_run(paper);
         struct request *request = new_put(slice_text("v"), 100);
         mem_fail_after(n);
         int rc = remote_submit(remote, request);
         if (rc == 0) {
-            paper_run(world);
+            paper_run(paper);
         }
         mem_fail_never();
         cr_assert(rc == 0 || rc == LKV_ENOMEM);
         if (rc != 0) {
             request_free(request);
         }
-        paper_run(world);
+        paper_run(paper);
         close_remote();
         cr_assert_eq(seen.finished + seen.lost + seen.refused, rc == 0 ? 1 : 0);
-        paper_run(world);
+        paper_run(paper);
     }
 }

@@ -14,7 +14,7 @@
 
 enum { CLIENTS_MAX = 40 };
 
-static struct paper *world;
+static struct paper *paper;
 static struct loop *loop, *client_loop;
 static struct net *net, *client_net;
 static struct host_store store;
@@ -47,30 +47,30 @@ static void open_host(const struct server_options *options) {
         .on_timer = nothing, .on_wake = nothing, .on_turn_end = on_turn_end};
     struct loop_events client_events = {
         .on_timer = nothing, .on_wake = nothing, .on_turn_end = nothing};
-    world = paper_new();
-    loop = paper_loop(world, &events);
-    net = paper_net(world, loop);
-    client_loop = paper_loop(world, &client_events);
-    client_net = paper_net(world, client_loop);
+    paper = paper_new();
+    loop = paper_loop(paper, &events);
+    net = paper_net(paper, loop);
+    client_loop = paper_loop(paper, &client_events);
+    client_net = paper_net(paper, client_loop);
     host_store_open(&store);
     host_open(&host, &store, loop, net, ADDRESS, options);
 }
 
-static void open_world(void) {
+static void open_paper(void) {
     open_host(&(struct server_options){.value_bytes_max = 100000});
 }
 
-static void close_world(void) {
+static void close_paper(void) {
     host_close(&host);
-    paper_run(world);
-    paper_free(world);
+    paper_run(paper);
+    paper_free(paper);
     host_store_close(&store);
     for (size_t i = 0; i < CLIENTS_MAX; i++) {
         buffer_fini(&raws[i].in);
     }
 }
 
-TestSuite(lib_server, .init = open_world, .fini = close_world);
+TestSuite(lib_server, .init = open_paper, .fini = close_paper);
 
 static void on_open(void *arg) {
     ((struct raw *)arg)->open = true;
@@ -91,14 +91,14 @@ static struct raw *connect_raw(size_t i) {
     static const struct net_conn_events events = {
         .on_open = on_open, .on_data = on_data, .on_close = on_close};
     cr_assert_eq(net_connect(client_net, ADDRESS, &events, &raws[i], &raws[i].conn), 0);
-    paper_run(world);
+    paper_run(paper);
     cr_assert(raws[i].open);
     return &raws[i];
 }
 
 static void say(struct raw *raw, const void *bytes, size_t size) {
     cr_assert_eq(net_write(raw->conn, slice_of(bytes, size)), 0);
-    paper_run(world);
+    paper_run(paper);
 }
 
 #define SAY(raw, text) say(raw, text, sizeof(text) - 1)
@@ -171,7 +171,7 @@ Test(lib_server, answers_each_method) {
     call(raw, (struct wire_call){.method = WIRE_STATUS});
     call(raw, (struct wire_call){.method = WIRE_DIGEST});
     call(raw, (struct wire_call){.method = WIRE_PING});
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(next_reply(raw, msg), 1);
     cr_assert(lkv_msg_u64(msg, "rev", &number) && number == 2);
     cr_assert_eq(next_reply(raw, msg), 2);
@@ -192,11 +192,11 @@ Test(lib_server, answers_each_method) {
 }
 
 Test(lib_server, hears_the_same_whatever_the_pieces) {
-    paper_chunk(world, 1);
+    paper_chunk(paper, 1);
     struct raw *raw = connect_raw(0);
     put(raw, slice_text("key"), slice_text("value"));
     call(raw, (struct wire_call){.method = WIRE_GET, .key = slice_text("key")});
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     assert_reply(raw, 2, 0);
 }
@@ -216,7 +216,7 @@ Test(lib_server, keeps_the_limits_and_says_them_as_the_callers_side_does) {
     call(raw, (struct wire_call){.method = WIRE_GET, .key = slice_of(big, 8193)});
     call(raw, (struct wire_call){.method = WIRE_RANGE, .key = slice_of(big, 8193)});
     call(raw, (struct wire_call){.method = WIRE_RANGE, .key = slice_of(big, 8194)});
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     cr_assert_eq(next_reply(raw, msg), 2);
     cr_assert_eq(limits_check_key(&limits, slice_of(big, 8193), &why), lkv_msg_rc(msg));
@@ -249,7 +249,7 @@ Test(lib_server, proposes_only_commands_that_every_node_can_apply) {
     propose(raw, slice_of(good->data, good->size - 1));
     propose(raw, slice_text("nonsense"));
     propose(raw, slice_text(""));
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     assert_reply(raw, 2, LKV_ETOOLARGE);
     assert_reply(raw, 3, LKV_EPROTOCOL);
@@ -284,13 +284,13 @@ Test(lib_server, passes_flags_and_timeouts_on) {
     cr_assert_eq(host.kept_count, 3);
     struct request *request = LIST_ITEM(host.kept.next, struct request, link);
     cr_assert(request->forwarded && request->no_park);
-    cr_assert_eq(request->deadline_ns, paper_now_ns(world) + 5 * UINT64_C(1000000));
+    cr_assert_eq(request->deadline_ns, paper_now_ns(paper) + 5 * UINT64_C(1000000));
     cr_assert(request->command->crc_known);
     request = LIST_ITEM(host.kept.prev, struct request, link);
     cr_assert(!request->forwarded && !request->no_park);
-    cr_assert_eq(request->deadline_ns, paper_now_ns(world) + 60000 * UINT64_C(1000000));
+    cr_assert_eq(request->deadline_ns, paper_now_ns(paper) + 60000 * UINT64_C(1000000));
     host_answer_kept(&host);
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     assert_reply(raw, 2, 0);
     assert_reply(raw, 3, 0);
@@ -323,7 +323,7 @@ Test(lib_server, refuses_what_is_no_request_with_one_error) {
         assert_refused(raw, rows[i].rc);
     }
     cr_assert_eq(server_connections(host.server), 0);
-    cr_assert_eq(paper_open_conns(world), 0);
+    cr_assert_eq(paper_open_conns(paper), 0);
 }
 
 /* N1 */
@@ -345,11 +345,11 @@ Test(lib_server, survives_noise) {
         if (!raw->closed) {
             net_close(raw->conn);
         }
-        paper_run(world);
+        paper_run(paper);
         cr_assert_eq(server_connections(host.server), 0);
         buffer_fini(&raw->in);
     }
-    cr_assert_eq(paper_open_conns(world), 0);
+    cr_assert_eq(paper_open_conns(paper), 0);
 }
 
 /* N3 */
@@ -361,7 +361,7 @@ Test(lib_server, closes_who_sends_a_frame_byte_by_byte) {
     for (; seconds < sizeof(frame) - 1 && !slow->closed; seconds++) {
         say(slow, frame + seconds, 1);
         put(other, slice_text("k"), slice_text("v"));
-        paper_advance(world, 1000);
+        paper_advance(paper, 1000);
         assert_reply(other, seconds + 1, 0);
     }
     cr_assert(seconds >= 10 && seconds <= 12);
@@ -380,7 +380,7 @@ Test(lib_server, lets_a_large_frame_take_its_time) {
     struct raw *raw = connect_raw(0);
     for (size_t at = 0; at < out.size; at += 10000) {
         say(raw, out.data + at, out.size - at < 10000 ? out.size - at : 10000);
-        paper_advance(world, 900);
+        paper_advance(paper, 900);
     }
     assert_reply(raw, 1, 0);
     buffer_fini(&out);
@@ -389,12 +389,12 @@ Test(lib_server, lets_a_large_frame_take_its_time) {
 Test(lib_server, an_idle_connection_stays_and_costs_no_wake_up) {
     struct raw *raw = connect_raw(0);
     put(raw, slice_text("k"), slice_text("v"));
-    paper_advance(world, 5000);
+    paper_advance(paper, 5000);
     cr_assert_eq(host_due_ns, UINT64_MAX);
-    paper_advance(world, 3600 * 1000);
+    paper_advance(paper, 3600 * 1000);
     cr_assert(!raw->closed);
     put(raw, slice_text("k"), slice_text("v"));
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     assert_reply(raw, 2, 0);
 }
@@ -402,12 +402,12 @@ Test(lib_server, an_idle_connection_stays_and_costs_no_wake_up) {
 /* ------------------------------------------------------------------ bounds */
 
 /* N7 */
-Test(lib_server_options, take_no_more_connections_than_allowed, .fini = close_world) {
+Test(lib_server_options, take_no_more_connections_than_allowed, .fini = close_paper) {
     open_host(&(struct server_options){.connections_max = 3});
     for (size_t i = 0; i < 10; i++) {
         struct raw *raw = connect_raw(i);
         put(raw, slice_text("k"), slice_text("v"));
-        paper_run(world);
+        paper_run(paper);
         if (i < 3) {
             assert_reply(raw, 1, 0);
         } else {
@@ -416,10 +416,10 @@ Test(lib_server_options, take_no_more_connections_than_allowed, .fini = close_wo
     }
     cr_assert_eq(server_connections(host.server), 3);
     net_close(raws[0].conn);
-    paper_run(world);
+    paper_run(paper);
     struct raw *raw = connect_raw(20);
     put(raw, slice_text("k"), slice_text("v"));
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
 }
 
@@ -427,10 +427,10 @@ static void fill_store(void) {
     static uint8_t value[100000];
     struct raw *raw = connect_raw(CLIENTS_MAX - 1);
     put(raw, slice_text("big"), slice_of(value, sizeof(value)));
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     net_close(raw->conn);
-    paper_run(world);
+    paper_run(paper);
 }
 
 static void get_big(struct raw *raw, size_t count) {
@@ -445,16 +445,16 @@ Test(lib_server, closes_a_client_that_takes_no_replies_and_never_queues_much_for
     struct raw *raw = connect_raw(0);
     net_pause(raw->conn, true);
     get_big(raw, 3000); /* 300 MB of replies */
-    paper_run(world);
+    paper_run(paper);
     size_t calls = atomic_load(&host.calls);
     cr_assert_leq(calls, 60, "reading stops when the replies do not go");
     cr_assert(!raw->closed);
-    paper_advance(world, 9000);
+    paper_advance(paper, 9000);
     cr_assert_eq(server_connections(host.server), 1);
-    paper_advance(world, 4000);
+    paper_advance(paper, 4000);
     cr_assert_eq(server_connections(host.server), 0);
     net_pause(raw->conn, false);
-    paper_run(world);
+    paper_run(paper);
     cr_assert(raw->closed);
 }
 
@@ -466,11 +466,11 @@ Test(lib_server, a_slow_reader_gets_every_reply_in_order) {
     get_big(raw, 200);
     uint64_t got = 0;
     for (int round = 0; round < 200 && got < 200; round++) {
-        paper_chunk(world, 30000 * (1 + (size_t)round % 5));
+        paper_chunk(paper, 30000 * (1 + (size_t)round % 5));
         net_pause(raw->conn, false);
-        paper_advance(world, 1);
+        paper_advance(paper, 1);
         net_pause(raw->conn, true);
-        paper_advance(world, 5000);
+        paper_advance(paper, 5000);
         for (uint64_t number; (number = next_reply(raw, msg)) != 0;) {
             cr_assert_eq(number, ++got);
             cr_assert_eq(lkv_msg_count(msg), 1);
@@ -488,27 +488,27 @@ Test(lib_server, stops_reading_while_much_is_in_work) {
     for (int i = 0; i < 400; i++) {
         put(raw, slice_text("k"), slice_of(value, sizeof(value)));
     }
-    paper_run(world);
+    paper_run(paper);
     cr_assert(host.kept_count > 100 && host.kept_count < 200, "%zu", host.kept_count);
     atomic_store(&host.role, HOST_LEADER);
-    paper_advance(world, 60000);
+    paper_advance(paper, 60000);
     cr_assert(!raw->closed, "waiting is not its fault");
     host_answer_kept(&host);
     loop_wake(loop);
-    paper_advance(world, 2000);
+    paper_advance(paper, 2000);
     for (uint64_t i = 1; i <= 400; i++) {
         assert_reply(raw, i, 0);
     }
 }
 
-Test(lib_server_options, allow_values_larger_than_the_output_limit, .fini = close_world) {
+Test(lib_server_options, allow_values_larger_than_the_output_limit, .fini = close_paper) {
     open_host(&(struct server_options){.value_bytes_max = 15 << 20});
     static uint8_t value[15 << 20];
     struct raw *raw = connect_raw(0);
     put(raw, slice_text("k"), slice_of(value, sizeof(value)));
     call(raw, (struct wire_call){.method = WIRE_GET, .key = slice_text("k")});
     call(raw, (struct wire_call){.method = WIRE_GET, .key = slice_text("k")});
-    paper_advance(world, 1);
+    paper_advance(paper, 1);
     struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
     struct lkv_kv kv;
     assert_reply(raw, 1, 0);
@@ -525,25 +525,25 @@ Test(lib_server, requests_outlive_their_connection) {
     atomic_store(&host.role, HOST_SILENT);
     struct raw *raw = connect_raw(0);
     put(raw, slice_text("k"), slice_text("v"));
-    paper_run(world);
+    paper_run(paper);
     net_close(raw->conn);
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(server_connections(host.server), 0);
     host_answer_kept(&host);
-    paper_run(world);
+    paper_run(paper);
     raw = connect_raw(1);
     put(raw, slice_text("k"), slice_text("v"));
-    paper_run(world);
+    paper_run(paper);
     cr_assert_eq(host.kept_count, 1, "it is closed with this one in work");
 }
 
 Test(lib_server, closing_ends_every_connection) {
     struct raw *raw = connect_raw(0);
     put(raw, slice_text("k"), slice_text("v"));
-    paper_run(world);
+    paper_run(paper);
     assert_reply(raw, 1, 0);
     server_close(host.server);
-    paper_run(world);
+    paper_run(paper);
     cr_assert(raw->closed);
     struct server_host nobody = {0};
     cr_assert_eq(server_open(&host.server, loop, &host.options, &nobody), 0);
@@ -567,16 +567,16 @@ Test(lib_server, a_failed_allocation_costs_a_request_or_a_connection) {
         /* The store behind asserts that it has memory, so nothing reaches it. */
         atomic_store(&host.role, HOST_STOPPED);
         mem_fail_after(n);
-        paper_run(world);
+        paper_run(paper);
         mem_fail_never();
-        paper_run(world);
+        paper_run(paper);
         uint64_t number = next_reply(raw, msg);
         cr_assert(number == 1 || raw->closed);
         cr_assert(number != 1 || lkv_msg_rc(msg) == LKV_ESTOPPED || lkv_msg_rc(msg) == LKV_ENOMEM);
         if (!raw->closed) {
             net_close(raw->conn);
         }
-        paper_run(world);
+        paper_run(paper);
         cr_assert_eq(server_connections(host.server), 0);
         lkv_msg_free(msg);
         buffer_fini(&out);
