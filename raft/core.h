@@ -1,0 +1,262 @@
+/* The inside of the core, shared by the files of this room and by nobody else.
+ *
+ * One file for each concern; every function takes the whole state, since a single message may touch
+ * the log, the vote and the stream at once. What a step asks for is pushed to raft->update.
+ * An allocation that fails sets raft->no_memory and the step goes on with its facts incomplete:
+ * raft_step then reports LKV_ENOMEM, and nothing of the update is carried out. */
+#ifndef RAFT_CORE_H
+#define RAFT_CORE_H
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/prng.h"
+#include "raft/config.h"
+#include "raft/early.h"
+#include "raft/progress.h"
+#include "raft/raft.h"
+#include "raft/sizes.h"
+#include "raft/terms.h"
+#include "raft/writes.h"
+
+enum {
+    ROUNDS_REMEMBERED = 64, /* send times of heartbeat rounds, for round trips; a power of two */
+    READS_MAX = 65536,      /* reads that wait for a round */
+    WRITES_MAX = 16384,     /* writes that are not durable yet */
+    PROBE_BYTES_MAX = 16384
+};
+
+/* Beyond these a message is nonsense, and arithmetic on it would wrap. */
+#define INDEX_MAX (UINT64_MAX / 4)
+#define TERM_MAX  (UINT64_MAX / 4)
+
+/* A vote that was given and is on its way to the disk: its reply waits (rule 2). */
+struct vote_debt {
+    uint64_t candidate; /* RAFT_NOBODY: none */
+    uint64_t round;
+};
+
+/* One vote round, pre-vote or real. Bits are positions in the configuration. */
+struct ballot {
+    uint64_t round;
+    uint32_t granted, refused;
+    bool all_not_ready; /* every refusal said NOT_READY */
+    bool has_leader;    /* some voter hears a leader */
+    uint32_t immediate; /* immediate repetitions so far, to pace them */
+};
+
+/* What a follower knows of its leader's log. */
+struct stream {
+    uint64_t verified;      /* our log equals the leader's up to here; >= commit */
+    bool established;       /* this leader's log and ours have met */
+    uint64_t leader_commit; /* highest it told; ours follows up to `verified` (R15) */
+    uint64_t request_no;    /* newest request taken, to be echoed */
+    uint64_t acked;         /* durable index last told */
+    bool ack_owed;
+    uint64_t gap_first, gap_last, gap_ns; /* last GAP reply */
+};
+
+struct read {
+    uint64_t context;
+    uint64_t origin; /* RAFT_NOBODY: this node's own; else the follower that forwarded it */
+    uint64_t boot_nonce;
+    uint64_t round; /* confirmed once this round is: a heartbeat round, or a forwarded request */
+    uint64_t index;
+};
+
+struct reads {
+    struct read *items; /* owned ring, ascending in round */
+    size_t capacity, head, count;
+    uint64_t asked;    /* leader: newest round begun for a read. follower: newest request */
+    uint64_t asked_ns; /* follower: when */
+    bool outstanding;  /* follower: that request is not answered */
+};
+
+struct transfer {
+    uint64_t target; /* RAFT_NOBODY: none */
+    uint64_t deadline_ns;
+};
+
+struct raft {
+    /* immutable after open */
+    uint64_t self;
+    struct raft_options options;
+    uint64_t boot_nonce;
+
+    /* of the step that runs */
+    uint64_t now_ns;
+    struct raft_update *update;
+    bool no_memory;
+    struct raft_message lost_message; /* filled in place of one that found no memory */
+
+    struct prng prng;
+    struct raft_config config;
+    size_t self_slot; /* position in the configuration; config.count when not in it */
+
+    /* the vote record, and what of it is durable */
+    uint64_t term, voted_for;
+    uint64_t durable_term, durable_vote;
+    struct vote_debt debt;
+
+    /* the log */
+    struct terms terms;
+    struct sizes sizes;
+    uint64_t first, last;
+    uint64_t before_first_term; /* term of entry first - 1; 0: unknown */
+    uint64_t image_index, image_term;
+    uint64_t durable, commit, applied;
+
+    /* the disk */
+    struct writes writes;
+    bool space_ok;
+
+    enum raft_role role;
+    uint64_t leader;
+    bool may_campaign;
+
+    /* follower and candidate */
+    uint64_t heard_ns; /* the leader */
+    uint64_t election_ns;
+    bool retry_soon; /* the timer that starts when the vote record is durable is a short one */
+    enum raft_vote_phase phase;
+    struct ballot ballot;
+    uint64_t campaign_ns;
+    uint64_t token_leader, token_term; /* of the transfer that this campaign follows */
+    struct stream stream;
+    struct early early;
+
+    /* leader */
+    struct progress peers[RAFT_MEMBERS_MAX]; /* at the configuration's positions */
+    uint64_t noop_index;
+    uint64_t leader_since_ns;
+    uint64_t beat_ns; /* when the next heartbeats are due */
+    uint64_t round;   /* newest heartbeat round */
+    uint64_t round_ns[ROUNDS_REMEMBERED];
+    struct transfer transfer;
+
+    struct reads reads;
+
+    int stop_rc;
+    struct reason stop_why;
+    enum raft_role told_role; /* as last reported */
+    uint64_t told_term, told_leader;
+    uint64_t campaigns, prevotes;
+};
+
+/* ------------------------------------------------------------------ raft.c */
+
+static inline uint64_t ms(uint32_t milliseconds) {
+    return (uint64_t)milliseconds * 1000000u;
+}
+
+/* A contradiction that a peer's message proves, or a dead disk: this node's part ends here. */
+void core_stop(struct raft *raft, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Raises the term, in memory and to the disk; the vote in it is open. Any role becomes follower. */
+void core_adopt_term(struct raft *raft, uint64_t term);
+
+/* Leaves whatever role it has. `leader` may be RAFT_NOBODY. */
+void core_become_follower(struct raft *raft, uint64_t leader);
+
+/* ------------------------------------------------------------------ update.c */
+
+void update_begin(struct raft_update *update);
+struct raft_message *update_message(struct raft *raft, enum raft_message_kind kind, uint64_t to);
+void update_take(struct raft *raft, uint64_t token, uint64_t first, uint64_t last);
+void update_drop(struct raft *raft, uint64_t token);
+void update_fetch(struct raft *raft, struct raft_fetch fetch);
+void update_install(struct raft *raft, uint64_t peer);
+void update_read(struct raft *raft, struct raft_read_result result);
+
+/* ------------------------------------------------------------------ log.c */
+
+void log_append(struct raft *raft, uint64_t term, uint32_t size); /* after sizes_reserve */
+void log_cut(struct raft *raft, uint64_t from);
+bool log_reserve(struct raft *raft, size_t count);
+uint64_t log_last_term(const struct raft *raft);
+void log_save_vote(struct raft *raft);
+void log_write_end(struct raft *raft); /* gives this step's write its number */
+void log_persisted(struct raft *raft, uint64_t write_no);
+bool log_vote_is_durable(const struct raft *raft);
+
+/* Durable in a durable term: what an acknowledgement may state (rule 2). */
+uint64_t log_durable_to_state(const struct raft *raft, uint64_t index);
+
+/* ------------------------------------------------------------------ election.c */
+
+void election_arm(struct raft *raft);
+void election_arm_retry(struct raft *raft);
+void election_tick(struct raft *raft);
+void election_campaign(struct raft *raft, uint64_t token_leader); /* raises the term */
+void election_vote_durable(struct raft *raft);
+void election_reply(struct raft *raft, const struct raft_message *message);
+
+/* ------------------------------------------------------------------ vote.c */
+
+void vote_request(struct raft *raft, const struct raft_message *message);
+void vote_durable(struct raft *raft);
+bool vote_hears_leader(const struct raft *raft);
+
+/* ------------------------------------------------------------------ leader.c */
+
+void leader_begin(struct raft *raft);
+void leader_end(struct raft *raft);
+void leader_tick(struct raft *raft);
+void leader_beat(struct raft *raft); /* heartbeats of a new round to everybody */
+void leader_submit(struct raft *raft, const struct raft_event *event);
+void leader_append_reply(struct raft *raft, size_t slot, const struct raft_message *message);
+void leader_heartbeat_reply(struct raft *raft, size_t slot, const struct raft_message *message);
+void leader_image_sent(struct raft *raft, const struct raft_event *event);
+void leader_peer(struct raft *raft, const struct raft_event *event);
+
+/* ------------------------------------------------------------------ replicate.c */
+
+void replicate_to(struct raft *raft, size_t slot);
+void replicate_to_all(struct raft *raft);
+void replicate_again(struct raft *raft, size_t slot, uint64_t first, uint64_t last);
+void leader_fetched(struct raft *raft, const struct raft_event *event);
+
+/* ------------------------------------------------------------------ follow.c */
+
+void follow_reset(struct raft *raft); /* another leader or term: nothing is verified yet */
+void follow_append(struct raft *raft, const struct raft_message *message, uint64_t token);
+void follow_heartbeat(struct raft *raft, const struct raft_message *message);
+void follow_persisted(struct raft *raft);
+
+/* ------------------------------------------------------------------ commit.c */
+
+void commit_by_counting(struct raft *raft); /* leader */
+void commit_up_to(struct raft *raft, uint64_t index);
+bool commit_quorum_heard(const struct raft *raft); /* check-quorum (rule 4) */
+
+/* ------------------------------------------------------------------ read.c */
+
+void read_ask(struct raft *raft, uint64_t context);
+void read_request(struct raft *raft, const struct raft_message *message);
+void read_reply(struct raft *raft, const struct raft_message *message);
+void read_confirm(struct raft *raft);      /* leader: an echo came */
+void read_heard_leader(struct raft *raft); /* follower: repeats what was lost */
+void read_fail_all(struct raft *raft);
+
+/* ------------------------------------------------------------------ transfer.c */
+
+int transfer_begin(struct raft *raft, uint64_t target);
+void transfer_tick(struct raft *raft);
+void transfer_progress(struct raft *raft); /* the target may have caught up */
+void transfer_now(struct raft *raft, const struct raft_message *message);
+bool transfer_pending(const struct raft *raft);
+uint64_t transfer_best(const struct raft *raft, bool healthy_only);
+
+/* ------------------------------------------------------------------ disk.c */
+
+bool disk_stuck(const struct raft *raft, uint32_t limit_ms);
+bool disk_can_vote(const struct raft *raft);
+void disk_watch(struct raft *raft); /* leader: hands over when its own disk is sick (rule 5) */
+void disk_failed(struct raft *raft);
+bool disk_quorum_has_space(const struct raft *raft);
+
+/* ------------------------------------------------------------------ image.c */
+
+void image_installed(struct raft *raft, const struct raft_event *event);
+void image_log_prefix(struct raft *raft, const struct raft_event *event);
+
+#endif
