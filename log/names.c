@@ -80,7 +80,6 @@ static int visit_name(void *arg, const char *name) {
         return add(&names->spares, &names->spare_count, &names->spare_capacity, number);
     }
     names->vote |= strcmp(name, LOG_VOTE_NAME) == 0;
-    names->vote_tmp |= strcmp(name, LOG_VOTE_TMP_NAME) == 0;
     return 0;
 }
 

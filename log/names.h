@@ -28,7 +28,7 @@ struct name_list {
     size_t segment_count, segment_capacity;
     uint64_t *spares; /* ascending is not promised; owned */
     size_t spare_count, spare_capacity;
-    bool vote, vote_tmp;
+    bool vote;
 };
 
 MUST_USE int name_list_load(struct name_list *names, struct disk *disk, const char *dir,

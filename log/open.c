@@ -216,8 +216,7 @@ static int open_found(struct log *log, struct recovery *found, struct log_state 
         rc = vote_create(&log->vote, log->disk, log->dir, &log->identity, why);
     }
     if (rc != 0) {
-        return reason_set(why, rc, "%s: %s", log->dir,
-                          why->text[0] != '\0' ? why->text : error_text(rc));
+        return rc;
     }
     trace_torn(log, found);
     spare_adopt(log, &found->names);
@@ -254,7 +253,7 @@ int log_open(struct log **out, struct disk *disk, const char *dir,
     recovery_fini(&found);
     if (rc != 0) {
         log_free(log);
-        return rc;
+        return why->text[0] != '\0' ? rc : reason_set(why, rc, "%s: %s", dir, error_text(rc));
     }
     *out = log;
     return 0;
