@@ -10,6 +10,8 @@ enum {
     DIAL_FIRST_MS = 20,
     DIAL_LONGEST_MS = 1000,
     HELLO_DEADLINE_MS = 3000, /* a connection without a hello is closed (N3) */
+    PATIENCE_MS_MIN = 1000,
+    SILENCES_MAX = 5,
     OUTPUT_MAX = 32 * 1024 * 1024
 };
 
@@ -285,6 +287,7 @@ static void consider_up(struct peer *peer) {
     }
     peer->up = true;
     peer->dial_failures = 0;
+    peer->unanswered_ns = 0;
     tell_core(peer, true);
 }
 
@@ -390,6 +393,8 @@ static bool on_frame(struct link *link, const struct frame *frame) {
         link_refuse(link, &why);
         return false;
     }
+    link->peer->unanswered_ns = 0;
+    link->peer->silences = 0;
     if (frame->kind == FRAME_RAFT) {
         return on_raft(link, frame->body);
     }
@@ -473,6 +478,7 @@ static struct link *link_new(struct node *node, struct peer *peer, bool outgoing
     link->node = node;
     link->peer = peer;
     link->outgoing = outgoing;
+    link->begun_ns = node_now(node);
     link->conn_nonce = loop_random(node->world.loop);
     link->receive_seed = frame_seed(link->conn_nonce);
     buffer_init(&link->input);
@@ -509,13 +515,35 @@ static void dial(struct peer *peer) {
 
 /* ------------------------------------------------------------------ time */
 
-static uint64_t link_timer(struct link *link, uint64_t now_ns) {
-    if (link->hello_came || link->opened_ns == 0) {
+/* After a path was cut, TCP tries again as late as it had been cut for: half-open connections and
+ * dials that wait for such an attempt are given up, and a new one finds the path that works (N9). */
+static uint64_t patience_ns(const struct node *node) {
+    uint64_t ms = 4 * node->options.election_ms;
+    return (ms > PATIENCE_MS_MIN ? ms : PATIENCE_MS_MIN) * MS_NS;
+}
+
+/* When the connection is given up if nothing happens. */
+static uint64_t link_deadline(const struct link *link) {
+    const struct peer *peer = link->peer;
+    if (link->opened_ns == 0) {
+        return link->begun_ns + patience_ns(link->node);
+    }
+    if (!link->hello_came) {
+        return link->opened_ns + HELLO_DEADLINE_MS * MS_NS;
+    }
+    if (!link->outgoing || peer->unanswered_ns == 0) {
         return UINT64_MAX;
     }
-    uint64_t deadline = link->opened_ns + HELLO_DEADLINE_MS * MS_NS;
+    return peer->unanswered_ns + (patience_ns(link->node) << peer->silences);
+}
+
+static uint64_t link_timer(struct link *link, uint64_t now_ns) {
+    uint64_t deadline = link_deadline(link);
     if (now_ns < deadline) {
         return deadline;
+    }
+    if (link->hello_came && link->peer->silences < SILENCES_MAX) {
+        link->peer->silences++; /* it may live and not answer: then not all too often */
     }
     link_gone(link, true);
     return UINT64_MAX;
@@ -555,12 +583,21 @@ bool peer_send(struct peer *peer, enum frame_kind kind, struct slice body) {
     return !peer->scratch.failed && net_write(link->conn, buffer_slice(&peer->scratch)) == 0;
 }
 
+/* A peer that lives reacts to these at once, if only by a refusal. */
+static bool wants_answer(enum raft_message_kind kind) {
+    return kind == RAFT_VOTE_REQUEST || kind == RAFT_APPEND || kind == RAFT_HEARTBEAT ||
+           kind == RAFT_READ_REQUEST;
+}
+
 void peer_send_raft(struct peer *peer, const struct raft_message *message,
                     const struct entry *entries) {
     struct buffer *body = &peer->node->frame_body;
     buffer_clear(body);
     raft_wire_encode(message, entries, body);
-    if (!body->failed) {
-        (void)peer_send(peer, FRAME_RAFT, buffer_slice(body));
+    if (body->failed || !peer_send(peer, FRAME_RAFT, buffer_slice(body))) {
+        return;
+    }
+    if (wants_answer(message->kind) && peer->unanswered_ns == 0) {
+        peer->unanswered_ns = node_now(peer->node);
     }
 }

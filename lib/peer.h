@@ -21,7 +21,7 @@ struct link {
     uint32_t receive_seed; /* of the nonce that we chose */
     uint32_t send_seed;    /* of the nonce that the other end chose */
     uint64_t conn_nonce;   /* ours */
-    uint64_t opened_ns;
+    uint64_t begun_ns, opened_ns;
     struct buffer input;
 };
 
@@ -36,6 +36,8 @@ struct peer {
     bool up;            /* out has exchanged hellos, and the core knows */
     uint64_t dial_ns;   /* when to dial next, while out is NULL */
     uint32_t dial_failures;
+    uint64_t unanswered_ns; /* when the first question was sent since it was heard; 0: none */
+    uint32_t silences;      /* connections given up for that since */
     struct buffer scratch;
     struct image_send *send; /* an image on its way there */
 };
