@@ -1,0 +1,191 @@
+/* Who leads, on whole nodes: isolation, sick disks, half-open connections. Ids as in the catalogue of
+ * faults. */
+#include "tests/unit/sim/play.h"
+
+static bool nobody_leads(struct sim_world *world) {
+    return sim_world_leader(world) == NULL;
+}
+
+Test(sim_leaders, r21_a_follower_that_returns_after_a_hundred_timeouts_disturbs_nobody) {
+    struct sim_plan plan = sim_plan_calm(21);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    uint64_t term = leader->node->term;
+    struct sim_node *away = play_follower(&play, leader);
+    sim_isolate(play.world, away->number, UINT64_MAX);
+    sim_world_run_ms(play.world, 60000);
+    play_put(&play, 1);
+    sim_rejoin(play.world, away->number);
+    play_agree(&play);
+    cr_expect(leader->node->term == term && sim_node_leads(leader));
+    play_end(&play);
+}
+
+static uint64_t longest_gap_ms(struct play *play, uint64_t for_ms) {
+    struct sim_world *world = play->world;
+    uint64_t end_ms = sim_world_now_ms(world) + for_ms, longest_ms = 0;
+    while (sim_world_now_ms(world) < end_ms) {
+        uint64_t before_ms = sim_world_now_ms(world);
+        play_put(play, 3);
+        uint64_t gap_ms = sim_world_now_ms(world) - before_ms;
+        longest_ms = gap_ms > longest_ms ? gap_ms : longest_ms;
+        sim_world_run_ms(world, 5);
+    }
+    return longest_ms;
+}
+
+Test(sim_leaders, x_b1_a_follower_cut_off_for_a_minute_costs_no_put_two_heartbeats) {
+    struct sim_plan plan = sim_plan_calm(22);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    uint64_t term = leader->node->term;
+    struct sim_node *away = play_follower(&play, leader);
+    sim_isolate(play.world, away->number, play.world->time.now_ns + 60000 * MS_NS);
+    uint64_t gap_ms = longest_gap_ms(&play, 65000);
+    cr_expect(gap_ms < 2 * plan.heartbeat_ms, "a put took %d ms", (int)gap_ms);
+    play_agree(&play);
+    cr_expect(leader->node->term == term);
+    play_end(&play);
+}
+
+Test(sim_leaders, x_b2_one_link_cut_for_a_minute_raises_the_term_once_at_most) {
+    struct sim_plan plan = sim_plan_calm(23);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    uint64_t term = leader->node->term;
+    struct sim_node *other = play_follower(&play, leader);
+    sim_net_cut(&play.world->net, leader->number, other->number, UINT64_MAX);
+    sim_net_cut(&play.world->net, other->number, leader->number, UINT64_MAX);
+    (void)longest_gap_ms(&play, 60000);
+    sim_net_mend_all(&play.world->net);
+    play_agree(&play);
+    cr_expect(sim_world_leader(play.world)->node->term <= term + 1);
+    play_end(&play);
+}
+
+Test(sim_leaders, r23_a_leader_that_hears_nobody_steps_down) {
+    struct sim_plan plan = sim_plan_calm(24);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    for (unsigned i = 0; i < plan.nodes; i++) {
+        sim_net_cut(&play.world->net, i, leader->number, UINT64_MAX);
+    }
+    sim_world_run_ms(play.world, 2 * ELECTION_MS);
+    cr_expect(not(sim_node_leads(leader)));
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_leaders, r28_four_nodes_in_two_halves_commit_nothing) {
+    struct sim_plan plan = sim_plan_calm(25);
+    plan.nodes = 4;
+    struct play play = play_begin(&plan);
+    (void)play_leader(&play, 3000);
+    for (unsigned a = 0; a < 2; a++) {
+        for (unsigned b = 2; b < 4; b++) {
+            sim_net_cut(&play.world->net, a, b, UINT64_MAX);
+            sim_net_cut(&play.world->net, b, a, UINT64_MAX);
+        }
+    }
+    sim_world_run_ms(play.world, 3 * ELECTION_MS);
+    uint64_t commit = play.world->model.commit;
+    sim_load_start(play.world);
+    sim_world_run_ms(play.world, 5000);
+    cr_expect(play.world->model.commit == commit);
+    cr_expect(nobody_leads(play.world));
+    play_agree(&play);
+    play_end(&play);
+}
+
+static void hang(struct sim_node *node, uint64_t ms) {
+    struct sim_disk_latency latency = node->world->plan.disk;
+    latency.sync_hang_ns = ms * MS_NS;
+    sim_disk_set_latency(node->disk, &latency);
+}
+
+/* A leader under load whose disk hangs for so long; how long until another leads, or 0 if none did. */
+static uint64_t replaced_after_ms(struct play *play, uint64_t hang_ms) {
+    struct sim_world *world = play->world;
+    const struct sim_node *before = play_leader(play, 3000);
+    play_put(play, 1);
+    sim_load_start(world);
+    sim_world_run_ms(world, 1000);
+    uint64_t begun_ms = sim_world_now_ms(world);
+    hang(&world->nodes[before->number], hang_ms);
+    sim_world_run_ms(world, hang_ms < 500 ? hang_ms : 500); /* one sync at least began */
+    hang(&world->nodes[before->number], 0);
+    while (sim_world_now_ms(world) < begun_ms + 10000 && !sim_world_failed(world)) {
+        const struct sim_node *leader = sim_world_leader(world);
+        if (leader != NULL && leader != before) {
+            return sim_world_now_ms(world) - begun_ms;
+        }
+        sim_world_run_ms(world, 1);
+    }
+    return 0;
+}
+
+static struct sim_plan plan_with_load(uint64_t seed) {
+    struct sim_plan plan = sim_plan_calm(seed);
+    plan.clients = 4;
+    plan.op_pause_ns = 10 * MS_NS;
+    plan.fault_ms_max = 40000;
+    return plan;
+}
+
+Test(sim_leaders, r24_a_leader_whose_disk_hangs_is_replaced) {
+    struct sim_plan plan = plan_with_load(26);
+    struct play play = play_begin(&plan);
+    uint64_t ms = replaced_after_ms(&play, 30000);
+    cr_expect(ms > 0 && ms < plan.disk_hang_ms + 2 * ELECTION_MS, "replaced after %d ms", (int)ms);
+    sim_world_run_ms(play.world, 30000);
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_leaders, r24_a_stall_of_a_second_changes_nothing) {
+    struct sim_plan plan = plan_with_load(27);
+    struct play play = play_begin(&plan);
+    uint64_t ms = replaced_after_ms(&play, 1000);
+    cr_expect(ms == 0, "replaced after %d ms", (int)ms);
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_leaders, r25_a_follower_whose_disk_hangs_holds_nobody_up) {
+    struct sim_plan plan = plan_with_load(28);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    struct sim_node *sick = play_follower(&play, leader);
+    sim_load_start(play.world);
+    hang(sick, 30000);
+    sim_world_run_ms(play.world, 1000);
+    uint64_t commit = play.world->model.commit;
+    sim_world_run_ms(play.world, 10000);
+    cr_expect(play.world->model.commit > commit + 100);
+    cr_expect(sim_node_leads(leader));
+    cr_expect(sick->node->window.bytes < plan.peer_inflight_bytes + plan.window_bytes);
+    hang(sick, 0);
+    sim_world_run_ms(play.world, 40000);
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_leaders, r8_an_isolated_leader_answers_no_read_that_is_old) {
+    struct sim_plan plan = sim_plan_calm(29);
+    struct play play = play_begin(&plan);
+    struct sim_node *old = play_leader(&play, 3000);
+    play_put(&play, 1);
+    sim_isolate(play.world, old->number, UINT64_MAX);
+    int answers[20] = {0};
+    for (size_t i = 0; i < 20; i++) { /* the majority elects another, and writes, meanwhile */
+        sim_submit(old, SIM_GET, 1, 3000, &answers[i]);
+        sim_world_run_ms(play.world, 100);
+    }
+    play_put(&play, 1);
+    sim_world_run_ms(play.world, 4000);
+    for (size_t i = 0; i < 20; i++) {
+        cr_expect(answers[i] == 1 + (int)LKV_NOT_DONE, "read %d: %d", (int)i, answers[i]);
+    }
+    play_agree(&play);
+    play_end(&play);
+}

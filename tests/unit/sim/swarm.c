@@ -1,0 +1,46 @@
+/* Seeds that are played for ever: a fixed range, and those of tests/sim/seeds.txt, which failed once. */
+#include "tests/unit/sim/play.h"
+
+#include <inttypes.h>
+
+enum { FIXED_SEEDS = 60 };
+
+static void play_seed(uint64_t seed) {
+    struct sim_summary summary;
+    sim_play(seed, NULL, &summary);
+    cr_expect(summary.failure[0] == '\0', "seed %" PRIu64 ": %s", seed, summary.failure);
+}
+
+Test(sim_swarm, fixed_seeds_find_nothing) {
+    for (uint64_t seed = 1; seed <= FIXED_SEEDS; seed++) {
+        play_seed(seed);
+    }
+}
+
+Test(sim_swarm, seeds_that_failed_once_find_nothing) {
+    FILE *file = fopen(LKV_TESTS_DIR "/sim/seeds.txt", "r");
+    cr_assert(file != NULL);
+    char line[256];
+    while (fgets(line, sizeof(line), file) != NULL) {
+        uint64_t seed;
+        if (line[0] != '#' && sscanf(line, "%" SCNu64, &seed) == 1) {
+            play_seed(seed);
+        }
+    }
+    (void)fclose(file);
+}
+
+Test(sim_swarm, the_same_seed_has_the_same_hash_with_and_without_its_story) {
+    FILE *nowhere = fopen("/dev/null", "w");
+    for (uint64_t seed = 100; seed < 110; seed++) {
+        struct sim_summary first, second, third;
+        struct sim_story *story = sim_story_new(SIZE_MAX, nowhere);
+        sim_play(seed, NULL, &first);
+        sim_play(seed, story, &second);
+        sim_play(seed + 1000, NULL, &third);
+        sim_story_free(story);
+        cr_expect(first.hash == second.hash && first.events == second.events);
+        cr_expect(first.hash != third.hash);
+    }
+    (void)fclose(nowhere);
+}
