@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Each example does what its first comment says, twice in a row on the same directory (X-H3).
+# shellcheck source=tests/cluster/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 examples=$(dirname "$KVCTL")/../examples
