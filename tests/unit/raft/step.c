@@ -375,3 +375,103 @@ Test(raft_step, reports_each_failed_allocation) {
         raft_close(raft);
     }
 }
+
+/* ------------------------------------------------------------------ fetches */
+
+static struct raft_message append_reply(uint64_t term, enum raft_append_result result,
+                                        uint64_t received) {
+    struct raft_message m = {.kind = RAFT_APPEND_REPLY, .from = 2, .to = 1, .term = term};
+    m.append_reply.result = result;
+    m.append_reply.request_no = UINT64_MAX / 2;
+    m.append_reply.received = received;
+    m.append_reply.conflict_first = received + 1;
+    m.append_reply.space_ok = true;
+    return m;
+}
+
+/* A leader of three after a restart with ten entries on disk, and a peer that has three of them. */
+static struct raft *leader_that_fetches(struct raft_update *update, uint64_t *now_ns) {
+    struct raft_run run = {1, 1};
+    struct raft_start start = start_of(3);
+    start.last = 10;
+    start.term = 1;
+    start.runs = &run;
+    start.run_count = 1;
+    struct raft *raft = open_raft(&start);
+    *now_ns = elect(raft, 3, update);
+    struct raft_event peer = {.kind = RAFT_PEER, .now_ns = *now_ns};
+    peer.peer.peer = 2;
+    peer.peer.up = true;
+    peer.peer.boot_nonce = 1;
+    cr_assert(raft_step(raft, &peer, update) == 0);
+    struct raft_message reply = append_reply(2, RAFT_APPEND_CONFLICT, 3);
+    cr_assert(receive(raft, *now_ns, &reply, update) == 0);
+    reply = append_reply(2, RAFT_APPEND_OK, 3);
+    cr_assert(receive(raft, *now_ns, &reply, update) == 0);
+    return raft;
+}
+
+static int fetched(struct raft *raft, uint64_t now_ns, struct raft_update *update) {
+    static const uint32_t sizes[7] = {1, 1, 1, 1, 1, 1, 1};
+    struct raft_event event = {.kind = RAFT_FETCHED, .now_ns = now_ns};
+    event.fetched.peer = 2;
+    event.fetched.from = 4;
+    event.fetched.sizes = sizes;
+    event.fetched.count = 7;
+    return raft_step(raft, &event, update);
+}
+
+Test(raft_step, sends_what_was_fetched) {
+    struct raft_update update = {0};
+    uint64_t now_ns;
+    struct raft *raft = leader_that_fetches(&update, &now_ns);
+    cr_assert(update.fetch_count == 1);
+    cr_expect(update.fetches[0].from == 4 && update.fetches[0].to == 10);
+    cr_assert(fetched(raft, now_ns, &update) == 0);
+    cr_assert(update.message_count == 1);
+    cr_expect(update.messages[0].append.prev_index == 3 && update.messages[0].append.count == 7);
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
+/* Between the question and the answer the log may have been cut and written again. */
+Test(raft_step, does_not_send_what_was_fetched_in_another_term) {
+    struct raft_update update = {0};
+    uint64_t now_ns;
+    struct raft *raft = leader_that_fetches(&update, &now_ns);
+    struct raft_message newer = append_reply(5, RAFT_APPEND_CONFLICT, 0);
+    cr_assert(receive(raft, now_ns, &newer, &update) == 0);
+    cr_assert(update.role == RAFT_FOLLOWER);
+    cr_assert(persisted(raft, now_ns, update.write.no, &update) == 0);
+    struct raft_event tick = {.kind = RAFT_TICK, .now_ns = now_ns};
+    while (update.role != RAFT_LEADER) { /* elected again */
+        tick.now_ns += SECOND;
+        cr_assert(raft_step(raft, &tick, &update) == 0);
+        for (int i = 0; i < 3 && update.role != RAFT_LEADER; i++) {
+            if (update.write.no != 0) {
+                cr_assert(persisted(raft, tick.now_ns, update.write.no, &update) == 0);
+            }
+            if (update.message_count == 0) {
+                continue;
+            }
+            struct raft_message reply = {
+                .kind = RAFT_VOTE_REPLY, .from = 2, .to = 1, .term = update.messages[0].term};
+            reply.vote_reply.pre = update.messages[0].vote_request.pre;
+            reply.vote_reply.answer = RAFT_VOTE_ACCEPT;
+            reply.vote_reply.round = update.messages[0].vote_request.round;
+            cr_assert(receive(raft, tick.now_ns, &reply, &update) == 0);
+        }
+    }
+    struct raft_message reply = append_reply(update.term, RAFT_APPEND_CONFLICT, 3);
+    cr_assert(receive(raft, tick.now_ns, &reply, &update) == 0);
+    reply = append_reply(update.term, RAFT_APPEND_OK, 3);
+    cr_assert(receive(raft, tick.now_ns, &reply, &update) == 0);
+    cr_expect(update.fetch_count == 0, "one at a time: the old one is not answered yet");
+    cr_assert(fetched(raft, tick.now_ns, &update) == 0);
+    for (size_t i = 0; i < update.message_count; i++) {
+        cr_expect(update.messages[i].kind != RAFT_APPEND);
+    }
+    cr_expect(update.fetch_count == 1, "asked again, in this term");
+    raft_update_fini(&update);
+    raft_close(raft);
+}
