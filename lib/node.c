@@ -136,6 +136,7 @@ void node_set_timer(struct node *node) {
         node_write_deadline(node),
         node->closing || node->founding_job_running ? UINT64_MAX : peers_timer(node, now_ns),
         node_image_timer(node, now_ns),
+        node_image_receive_timer(node, now_ns),
         node_accept_timer(node, now_ns),
         node->server_next_ns,
         node->handover_deadline_ns,

@@ -166,7 +166,8 @@ struct node {
     struct image_receive *receive;
     bool installing; /* appends are dropped while a received image replaces the log */
     bool restart_given;
-    uint64_t install_refused; /* peer whose install could not begin; the core is told next turn */
+    uint64_t install_retry_ns; /* 0, or: the log's restart found no room, and is tried again then */
+    uint64_t install_refused;  /* peer whose install could not begin; the core is told next turn */
 
     struct role role_events;
     bool close_begun, closing, finished_loop;
@@ -267,7 +268,8 @@ void node_image_send_cancel(struct node *node);                /* closing */
 void node_image_chunk(struct node *node, struct peer *from, struct slice body);
 void node_image_receive_turn(struct node *node);
 void node_log_restarted(struct node *node, int rc, const struct reason *why);
-void node_image_receive_cancel(struct node *node); /* closing */
+void node_image_receive_cancel(struct node *node);                           /* closing */
+uint64_t node_image_receive_timer(const struct node *node, uint64_t now_ns); /* when next */
 
 /* lib/node_fetch.c: entries from disk for a follower that is behind the window */
 void node_fetch(struct node *node, const struct raft_fetch *fetch);

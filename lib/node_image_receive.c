@@ -14,6 +14,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { INSTALL_RETRY_MS = 250 };
+
 struct image_receive {
     struct loop_job job;
     struct node *node;
@@ -119,6 +121,7 @@ static void write_run(struct loop_job *base) {
  * image is only a shorter way to where the log leads. */
 static void begin_install(struct node *node) {
     node->installing = true;
+    node->install_retry_ns = 0;
     node->restart_given = false;
     node_image_receive_turn(node);
 }
@@ -145,7 +148,8 @@ static void write_done(struct loop_job *base) {
 /* Gives the restart to the log thread once nothing of the old log waits to be written before it, also
  * not for room on a full disk: entries of the old log do not fit behind the image. */
 void node_image_receive_turn(struct node *node) {
-    if (!node->installing || node->restart_given || node->closing || node->batch.no != 0 ||
+    if (!node->installing || node->restart_given || node->closing ||
+        node_now(node) < node->install_retry_ns || node->batch.no != 0 ||
         node->jobs_in_flight > 0 || !list_empty(&node->full_jobs) || node->reading_for_apply) {
         return;
     }
@@ -159,8 +163,24 @@ void node_image_receive_turn(struct node *node) {
     }
 }
 
+/* A full disk changed nothing: it is tried again until there is room (rule 15). */
+static void restart_later(struct node *node, const struct reason *why) {
+    trace_line(&node->trace, TRACE_WARN, "disk-full", "%s", why->text);
+    node->restart_given = false;
+    node->install_retry_ns = node_now(node) + INSTALL_RETRY_MS * MS_NS;
+}
+
+uint64_t node_image_receive_timer(const struct node *node, uint64_t now_ns) {
+    bool waits = node->installing && !node->restart_given && !node->closing;
+    return waits && now_ns < node->install_retry_ns ? node->install_retry_ns : UINT64_MAX;
+}
+
 void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     struct image_receive *receive = node->receive;
+    if (rc == LKV_ENOSPACE && !node->closing) {
+        restart_later(node, why);
+        return;
+    }
     if (rc != 0) {
         node_stop(node, rc, "image installed, but the log cannot continue: %s", why->text);
     }
