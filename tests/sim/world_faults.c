@@ -196,6 +196,7 @@ void sim_world_heal(struct sim_world *world) {
     struct sim_net_options *net = &world->net.options;
     uint64_t quick_ns = world->plan.election_ms * MS_NS / 16;
     net->spike_permille = 0;
+    net->window_bytes = (size_t)1024 * 1024; /* no heartbeat waits behind data */
     net->latency_max_ns = net->latency_max_ns < quick_ns ? net->latency_max_ns : quick_ns;
     for (size_t i = 0; i < world->plan.nodes; i++) {
         struct sim_node *node = &world->nodes[i];
