@@ -398,17 +398,22 @@ static struct world new_world(int wipes, int restarts) {
     return world;
 }
 
-Test(lib_founding, never_founds_two_clusters_in_random_worlds, .timeout = 100) {
-    for (uint64_t seed = 0; seed < 60000; seed++) {
-        struct prng prng = prng_of(seed);
-        struct world world = new_world((int)(seed % 3), (int)(seed / 3 % 2));
-        uint64_t next_id = NODES;
-        for (int i = 0; i < 60; i++) {
-            step(&world, &prng, &next_id);
-            check(&world, seed);
-        }
-        (void)settle(&world);
+static void live(uint64_t seed) {
+    struct prng prng = prng_of(seed);
+    struct world world = new_world((int)(seed % 3), (int)(seed / 3 % 2));
+    uint64_t next_id = NODES;
+    for (int i = 0; i < 60; i++) {
+        step(&world, &prng, &next_id);
         check(&world, seed);
+    }
+    (void)settle(&world);
+    check(&world, seed);
+}
+
+Test(lib_founding, never_founds_two_clusters_in_random_worlds, .timeout = 100) {
+    live(255595); /* two, as long as a wiped incarnation's late hello counted */
+    for (uint64_t seed = 0; seed < 30000; seed++) {
+        live(seed);
     }
 }
 
