@@ -121,6 +121,7 @@ void node_turn(struct node *node) {
     node_close_turn(node);
     node->server_next_ns =
         node->server != NULL ? server_expire(node->server, node_now(node)) : UINT64_MAX;
+    node->forward_next_ns = node_forward_expire(node, node_now(node));
     node_set_timer(node);
     if (node->turn_wanted && !node->finished_loop) {
         loop_wake(node->world.loop); /* also for what a timer has just made the core want */
@@ -139,6 +140,7 @@ void node_set_timer(struct node *node) {
         node_image_receive_timer(node, now_ns),
         node_accept_timer(node, now_ns),
         node->server_next_ns,
+        node->forward_next_ns,
         node->handover_deadline_ns,
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {

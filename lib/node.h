@@ -154,6 +154,7 @@ struct node {
     uint64_t next_expiry_ns;
     struct remote *forward; /* to the leader, when this node follows */
     bool forward_broken;
+    uint64_t forward_next_ns;
     size_t submit_capacity;
     uint32_t *submit_sizes;
     struct list_link submits; /* writes of this turn, to be appended as one batch */
@@ -237,6 +238,8 @@ void node_append_batch(struct node *node);
 MUST_USE int node_append_accepted(struct node *node, uint64_t first, uint64_t term);
 void node_wait_for_leader(struct node *node, struct request *request);
 void node_leader_changed(struct node *node);
+/* Each turn: pings, silence and deadlines of the connection to the leader; when next. */
+uint64_t node_forward_expire(struct node *node, uint64_t now_ns);
 void node_requests_expire(struct node *node, uint64_t now_ns);
 void node_requests_fail_all(struct node *node);
 

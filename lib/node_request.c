@@ -118,7 +118,7 @@ static void on_forward_lost(void *arg, struct request *request, bool sent, int r
 
 static void on_forward_refused(void *arg, struct request *request) {
     struct node *node = arg;
-    msg_set_rc(request->reply, 0, NULL); /* another node may yet do it */
+    msg_clear(request->reply); /* another node may yet do it */
     park(node, request);
 }
 
@@ -174,13 +174,19 @@ static void forward(struct node *node, struct request *request) {
         node_wait_for_leader(node, request);
         return;
     }
-    if (request->deadline_ns < node->next_expiry_ns) {
-        node->next_expiry_ns = request->deadline_ns;
-    }
     int rc = remote_submit(node->forward, request);
     if (rc != 0) {
         request_fail(request, rc, "cannot forward to the leader: %s", error_text(rc));
     }
+}
+
+uint64_t node_forward_expire(struct node *node, uint64_t now_ns) {
+    uint64_t next_ns = node->forward != NULL ? remote_expire(node->forward, now_ns) : UINT64_MAX;
+    if (node->forward_broken) {
+        close_forward(node);
+        return UINT64_MAX;
+    }
+    return next_ns;
 }
 
 /* ------------------------------------------------------------------ the leader's own log */
@@ -331,18 +337,11 @@ static void expire_parked(struct node *node, uint64_t now_ns, uint64_t *earliest
 }
 
 void node_requests_expire(struct node *node, uint64_t now_ns) {
-    if (node->forward_broken) {
-        close_forward(node);
-    }
     if (now_ns >= node->next_expiry_ns) {
         uint64_t earliest = pending_expire(&node->pending, now_ns);
         expire_parked(node, now_ns, &earliest);
         uint64_t read_earliest = node_read_expire(node, now_ns);
         earliest = read_earliest < earliest ? read_earliest : earliest;
-        if (node->forward != NULL) {
-            uint64_t forward_earliest = remote_expire(node->forward, now_ns);
-            earliest = forward_earliest < earliest ? forward_earliest : earliest;
-        }
         node->next_expiry_ns = earliest;
     }
     if (now_ns >= node->park_retry_ns) {
