@@ -103,10 +103,14 @@ static void reply_conflict(struct raft *raft, const struct request *request) {
         term != 0 ? terms_run_first(&raft->terms, request->prev_index) : raft->last + 1;
 }
 
-/* At most one for the same range in a heartbeat's time, however many requests lie behind it. */
-static void reply_gap(struct raft *raft, uint64_t request_no) {
+/* What is missing before entry `last + 1`, or before the first early request if that is lower. At
+ * most one reply for the same range in a heartbeat's time, however many requests lie behind it. */
+static void reply_gap(struct raft *raft, uint64_t request_no, uint64_t last) {
     struct stream *stream = &raft->stream;
-    uint64_t first = stream->verified + 1, last = early_lowest(&raft->early);
+    uint64_t first = stream->verified + 1;
+    if (raft->early.count > 0 && early_lowest(&raft->early) < last) {
+        last = early_lowest(&raft->early);
+    }
     bool same = stream->gap_first == first && stream->gap_last == last &&
                 raft->now_ns - stream->gap_ns < ms(raft->options.heartbeat_ms);
     if (same || last < first) {
@@ -268,7 +272,7 @@ static void taken(struct raft *raft, uint64_t request_no, bool was_established) 
         acknowledge(raft);
     }
     if (raft->early.count > 0) {
-        reply_gap(raft, request_no);
+        reply_gap(raft, request_no, early_lowest(&raft->early));
     }
 }
 
@@ -296,7 +300,7 @@ void follow_append(struct raft *raft, const struct raft_message *message, uint64
             break;
         }
         keep_early(raft, &request);
-        reply_gap(raft, request.request_no);
+        reply_gap(raft, request.request_no, request.prev_index); /* also if it was not kept */
         break;
     case REFUSED:
         if (raft->role != RAFT_STOPPED && !raft->space_ok) {
