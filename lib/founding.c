@@ -28,23 +28,14 @@ static struct founding_peer *find(struct founding *founding, const char *name) {
     return NULL;
 }
 
-static bool is_retired(const struct founding_peer *peer, uint64_t id) {
-    for (size_t i = 0; i < peer->retired_count && i < FOUNDING_RETIRED_MAX; i++) {
-        if (peer->retired[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Hellos of one life are ordered by their sequence, lives of one incarnation by the start counter.
- * Another incarnation is a new directory, and ends the one before: 1. a hears b1. 2. b is wiped, a
- * hears b2 and says so. 3. What b1 had sent arrives on its dead connection: if it counted, a could
- * found with b1, and c, which heard step 2, with b2. */
-static bool is_newer(const struct founding_peer *peer, const struct hello *candidate) {
-    const struct hello *known = &peer->hello;
+ * Another incarnation is another directory, and nothing tells which of two is the later: what is heard
+ * now counts. A wiped incarnation's late hello may so make one node found a cluster that nobody
+ * shares; two that both acknowledge writes need two nodes that agree, and those have heard each other.
+ * To refuse what was once replaced would be worse: the living one may be the one refused. */
+static bool is_newer(const struct hello *candidate, const struct hello *known) {
     if (candidate->member_id != known->member_id) {
-        return !is_retired(peer, candidate->member_id);
+        return true;
     }
     if (candidate->start_counter != known->start_counter) {
         return candidate->start_counter > known->start_counter;
@@ -54,14 +45,10 @@ static bool is_newer(const struct founding_peer *peer, const struct hello *candi
 
 bool founding_hear(struct founding *founding, const struct hello *hello) {
     struct founding_peer *peer = find(founding, hello->name);
-    if (peer == NULL || (peer->heard && !is_newer(peer, hello))) {
+    if (peer == NULL || (peer->heard && !is_newer(hello, &peer->hello))) {
         return false;
     }
-    bool replaced = peer->heard && peer->hello.member_id != hello->member_id;
-    if (replaced) {
-        peer->retired[peer->retired_count++ % FOUNDING_RETIRED_MAX] = peer->hello.member_id;
-    }
-    bool changed = !peer->heard || replaced;
+    bool changed = !peer->heard || peer->hello.member_id != hello->member_id;
     peer->heard = true;
     peer->hello = *hello;
     return changed;

@@ -11,16 +11,11 @@
 
 #include "lib/hello_wire.h"
 
-enum { FOUNDING_RETIRED_MAX = 16 };
-
 struct founding_peer {
     char name[NAME_SIZE];
     char address[ADDRESS_SIZE];
     bool heard;
     struct hello hello; /* the newest */
-    /* Incarnations that a later one has replaced, the newest of them; they never come back. */
-    uint64_t retired[FOUNDING_RETIRED_MAX];
-    size_t retired_count; /* all that there were */
 };
 
 struct founding {

@@ -218,26 +218,23 @@ Test(lib_founding, takes_hellos_of_one_life_in_their_order) {
     cr_assert_eq(decide(&founding).decision, FOUNDING_FOUND);
 }
 
-/* 1. a hears b1, which sees {a, b1, c}.  2. b is wiped; a hears b2.  3. A hello of b1 was still in a
- * dead connection's buffer and arrives last: a must not found with b1, b2 may found with it. */
-Test(lib_founding, a_stale_hello_does_not_bring_back_a_wiped_incarnation) {
+/* Nothing tells which of two directories is the later one: a late hello of the earlier must not keep
+ * the living one out. */
+Test(lib_founding, a_living_incarnation_is_heard_again_after_a_stale_hello) {
     struct founding founding = blank(A, 1);
-    (void)hear(&founding, hello_of(C, 3, 1, 1, 2, 3));
-    (void)hear(&founding, hello_of(B, 2, 1, 0, 2, 0));
-    (void)hear(&founding, hello_of(B, 22, 1, 0, 22, 0));
-    cr_assert_not(hear(&founding, hello_of(B, 2, 2, 1, 2, 3)));
+    (void)hear(&founding, hello_of(C, 3, 1, 1, 22, 3));
+    (void)hear(&founding, hello_of(B, 22, 1, 1, 22, 3));
+    (void)hear(&founding, hello_of(B, 2, 7, 1, 2, 3)); /* of the wiped directory, late */
     cr_assert_eq(decide(&founding).decision, FOUNDING_WAIT);
-    struct hello founded = hello_of(B, 2, 3, 1, 2, 3);
-    founded.cluster_id = 77;
-    (void)hear(&founding, founded);
-    cr_assert_eq(decide(&founding).decision, FOUNDING_WAIT, "b1 is gone, whatever it had founded");
+    cr_assert(hear(&founding, hello_of(B, 22, 2, 1, 22, 3)));
+    cr_assert_eq(decide(&founding).decision, FOUNDING_FOUND);
 }
 
 /* ------------------------------------------------------------------ a small world, searched
  *
  * Three nodes on connections as TCP makes them: ordered, broken by the end of either process, but
  * what was sent before a death may still arrive. Nodes restart blank and are wiped; founded ones keep
- * what they are. At no moment may two living nodes belong to different clusters. */
+ * what they are. A cluster of which two nodes are members may acknowledge writes: never two of them. */
 
 enum { IN_FLIGHT = 6 };
 
@@ -259,6 +256,7 @@ struct world {
     struct in_flight net[IN_FLIGHT];
     int wipes, restarts;
     uint64_t next_life;
+    uint64_t acknowledged; /* the cluster that had two members at some moment */
 };
 
 static void boot(struct world *world, int who, uint64_t id) {
@@ -333,12 +331,14 @@ static void act(struct world *world, int who) {
     }
 }
 
-static void check(const struct world *world, uint64_t seed) {
-    uint64_t cluster = 0;
+static void check(struct world *world, uint64_t seed) {
     for (int i = 0; i < NODES; i++) {
         uint64_t mine = world->nodes[i].cluster;
-        cr_assert(mine == 0 || cluster == 0 || mine == cluster, "seed %lu: two clusters", seed);
-        cluster = mine != 0 ? mine : cluster;
+        if (mine != 0 && mine == world->nodes[(i + 1) % NODES].cluster) {
+            cr_assert(world->acknowledged == 0 || world->acknowledged == mine,
+                      "seed %lu: two clusters acknowledge", seed);
+            world->acknowledged = mine;
+        }
     }
 }
 
@@ -410,8 +410,7 @@ static void live(uint64_t seed) {
     check(&world, seed);
 }
 
-Test(lib_founding, never_founds_two_clusters_in_random_worlds, .timeout = 100) {
-    live(255595); /* two, as long as a wiped incarnation's late hello counted */
+Test(lib_founding, never_lets_two_clusters_acknowledge_in_random_worlds, .timeout = 100) {
     for (uint64_t seed = 0; seed < 30000; seed++) {
         live(seed);
     }
