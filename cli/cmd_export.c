@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATIENCE_MS = 60000 };
@@ -67,7 +68,7 @@ static int failed_file(struct cli *cli, const char *path) {
                         "cannot write %s: %s", path, strerror(reason));
 }
 
-/* Complete, on disk, and only then under its name. */
+/* Complete, on disk, and only then under its name; `temporary` is NULL when it was written through. */
 static int keep_file(struct export *export, const char *temporary, const char *path, int exit) {
     bool good = fflush(export->out) == 0 && !ferror(export->out);
     if (good && exit == 0 && fsync(fileno(export->out)) != 0) {
@@ -77,6 +78,9 @@ static int keep_file(struct export *export, const char *temporary, const char *p
         exit = failed_file(export->cli, path);
     }
     fclose(export->out);
+    if (temporary == NULL) {
+        return exit;
+    }
     if (exit == 0 && rename(temporary, path) != 0) {
         exit = failed_file(export->cli, path);
     }
@@ -86,16 +90,23 @@ static int keep_file(struct export *export, const char *temporary, const char *p
     return exit;
 }
 
+/* A device, a pipe or a link must not be replaced by a file: those are written through. */
+static bool is_written_through(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
 static int export_file(struct export *export, const char *path, const struct span *span) {
     struct text temporary = {0};
     text_printf(&temporary, "%s.partial", path);
-    export->out = fopen(text_string(&temporary), "we");
+    const char *name = is_written_through(path) ? NULL : text_string(&temporary);
+    export->out = fopen(name != NULL ? name : path, "we");
     int exit;
     if (export->out == NULL) {
         exit = failed_file(export->cli, path);
     } else {
         exit = walk_span(export, span);
-        exit = keep_file(export, text_string(&temporary), path, exit);
+        exit = keep_file(export, name, path, exit);
     }
     text_free(&temporary);
     return exit;

@@ -243,14 +243,16 @@ static int check_member(const struct node *node, const struct peer *peer, const 
     if (same && hello->start_counter < known->start_counter) {
         return reason_set(why, LKV_EIDENTITY,
                           "%s came with start counter %" PRIu64 ", %" PRIu64
-                          " was seen: an old copy of its directory; stop one of the two",
+                          " was seen: a copy of its directory ran; stop the copy, then start the "
+                          "right one anew until its counter is higher (each start adds one)",
                           hello->name, hello->start_counter, known->start_counter);
     }
     if (same && hello->start_counter == known->start_counter &&
         hello->boot_nonce != known->boot_nonce) {
         return reason_set(why, LKV_EIDENTITY,
                           "%s came twice with start counter %" PRIu64
-                          ": a copied directory; stop one of the two",
+                          ": a copy of its directory runs or ran; stop the copy, then start the "
+                          "right one anew",
                           hello->name, hello->start_counter);
     }
     return 0;

@@ -38,6 +38,14 @@ for ((i = 0; i < 11; i++)); do
 done
 cmp "$T/up" "$T/pages" || fail "page by page differs"
 
+say "an export writes through devices and links, it does not replace them"
+"$K" --dir "$T/a" export /dev/null >/dev/null
+[[ -c /dev/null ]] || fail "/dev/null is no device any more"
+: >"$T/target"
+ln -s target "$T/link"
+"$K" --dir "$T/a" export "$T/link" >/dev/null
+[[ -L $T/link && -s $T/target ]] || fail "the link was replaced"
+
 say "export, import, export"
 "$K" --dir "$T/a" export "$T/a.jsonl" >/dev/null
 same "$(wc -l <"$T/a.jsonl")" 11 "exported lines"
