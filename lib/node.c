@@ -116,6 +116,7 @@ void node_turn(struct node *node) {
         turn_round(node);
     }
     if (node->running) {
+        node_write_timer(node, node_now(node));
         trim_window(node);
     }
     node_close_turn(node);
@@ -165,7 +166,6 @@ static void on_timer(void *arg) {
         node_step(node, &event);
     }
     node_requests_expire(node, now_ns);
-    node_write_timer(node, now_ns);
 }
 
 static void take_role_requests(struct node *node) {

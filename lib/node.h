@@ -67,6 +67,8 @@ struct fetched {
     size_t count;
 };
 
+enum { NODE_RECORD_OVERHEAD = 256 }; /* bytes in the log beside an entry's payload, at most */
+
 enum { LOG_JOBS_IN_FLIGHT = 2 }; /* one being synced, one waiting: the disk never idles */
 
 struct node {
@@ -139,6 +141,8 @@ struct node {
     uint64_t full_retry_ns;
     uint64_t last_write_ns;
     uint64_t spare_retry_ns;
+    uint64_t unwritten_bytes; /* of own entries that the log thread has not finished */
+    bool no_spare;            /* the last attempt to make the next segment failed */
     bool mark_due, spare_running, disk_full, log_failed;
 
     struct pending pending;

@@ -257,6 +257,9 @@ static void refuse_batch(struct node *node, int rc) {
     }
 }
 
+/* What deletes and the cluster's own entries may still use when the disk takes no new segment. */
+enum { ROOM_RESERVED = 256 * 1024 };
+
 /* The core has given the batch its indices: payload to the window, waiters to the pending map. Called
  * while the update is being carried out, before anything of it is sent. */
 int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
@@ -271,6 +274,7 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
             list_push_back(&node->submits, link);
             return rc;
         }
+        node->unwritten_bytes += request->command->size + NODE_RECORD_OVERHEAD;
         request->command = NULL; /* the window's now */
         if (request->deadline_ns < node->next_expiry_ns) {
             node->next_expiry_ns = request->deadline_ns;
@@ -282,12 +286,45 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
     return 0;
 }
 
+static bool frees_space(const struct request *request) {
+    struct kv_command command;
+    return kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
+           command.op == KV_DELETE;
+}
+
+/* Rule 15: while no further segment can be made, the rest of the present one is not spent on writes that
+ * make more of the same. They are refused before they have an index: definitely not done. */
+static void refuse_without_room(struct node *node) {
+    if (!node->no_spare) {
+        return;
+    }
+    uint64_t room = log_room(node->log);
+    uint64_t used = node->unwritten_bytes;
+    struct list_link *next;
+    for (struct list_link *at = node->submits.next; at != &node->submits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        used += request->command->size + NODE_RECORD_OVERHEAD;
+        if (used + ROOM_RESERVED > room && !frees_space(request)) {
+            list_remove(at);
+            node->submit_count--;
+            request_fail(request, LKV_ENOSPACE,
+                         "no space left on the disk of the leader %s (deletes and reads go on)",
+                         node->options.id);
+        }
+    }
+}
+
 void node_append_batch(struct node *node) {
     if (node->submit_count == 0) {
         return;
     }
     if (node->stop_rc != 0) {
         refuse_batch(node, LKV_ESTOPPED);
+        return;
+    }
+    refuse_without_room(node);
+    if (node->submit_count == 0) {
         return;
     }
     uint32_t *sizes = mem_array_grow(node->submit_sizes, &node->submit_capacity, node->submit_count,

@@ -19,6 +19,7 @@ struct log_job {
     enum log_job_kind kind;
     struct log_write write;
     struct entry *entries; /* owned, with references */
+    uint64_t bytes;        /* as node_append_accepted counted them */
     uint64_t no;           /* PERSISTED up to this write number */
     uint64_t restart_index, restart_term;
     bool retry_first; /* the oldest of the jobs that a full disk held up */
@@ -88,6 +89,10 @@ static void space_again(struct node *node) {
 
 static void write_done(struct node *node, struct log_job *job) {
     node->jobs_in_flight--;
+    if (job->rc != LKV_ENOSPACE) {
+        uint64_t bytes = job->bytes < node->unwritten_bytes ? job->bytes : node->unwritten_bytes;
+        node->unwritten_bytes -= bytes; /* of a follower's jobs nothing was counted */
+    }
     if (job->rc == LKV_ENOSPACE && !node->closing) {
         hold_full(node, job);
         return;
@@ -118,6 +123,7 @@ static void job_done(struct loop_job *base) {
         node_log_restarted(node, job->rc, &job->why);
     } else if (job->kind == JOB_SPARE) {
         node->spare_running = false;
+        node->no_spare = job->rc != 0;
         if (job->rc != 0) {
             /* No harm yet: the log thread will make one itself, or report the full disk. */
             trace_line(&node->trace, TRACE_WARN, "no-spare-segment", "%s", job->why.text);
@@ -196,6 +202,7 @@ static int job_fill(struct node *node, struct log_job *job) {
         ASSERT(entry != NULL);
         job->entries[i] = *entry;
         (void)blob_ref(entry->payload);
+        job->bytes += blob_slice(entry->payload).size + NODE_RECORD_OVERHEAD;
     }
     job->write.entries = job->entries;
     job->write.count = count;
@@ -282,6 +289,9 @@ uint64_t node_write_deadline(const struct node *node) {
     if (node->mark_due && node->jobs_in_flight == 0 && !node->log_failed) {
         uint64_t mark_ns = node->last_write_ns + MARK_IDLE_MS * MS_NS;
         at = mark_ns < at ? mark_ns : at;
+    }
+    if (node->no_spare && !node->spare_running && !node->log_failed) {
+        at = node->spare_retry_ns < at ? node->spare_retry_ns : at;
     }
     return at;
 }
