@@ -171,6 +171,7 @@ void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind);
 void sim_faults_start(struct sim_world *world);
 void sim_world_heal(struct sim_world *world); /* everything, and starts what is down */
 void sim_isolate(struct sim_world *world, unsigned node, uint64_t until_ns);
+void sim_disk_fill(struct sim_node *node, uint64_t room); /* it is full after so many bytes more */
 void sim_rejoin(struct sim_world *world, unsigned node);
 
 /* --- load (world_load.c) --- */

@@ -100,12 +100,12 @@ static void fail_once(struct sim_world *world, struct sim_node *node) {
     sim_disk_fail(node->disk, kind, draw(world, 20), LKV_EIO, draw(world, 8) == 0);
 }
 
-static void fill(struct sim_world *world, struct sim_node *node) {
+void sim_disk_fill(struct sim_node *node, uint64_t room) {
     const uint64_t large = UINT64_C(1) << 40;
     uint64_t left = 0;
     sim_disk_set_capacity(node->disk, large);
     if (disk_free_bytes(sim_disk_seam(node->disk), "top", &left) == 0) {
-        sim_disk_set_capacity(node->disk, large - left + draw(world, 32 * 1024));
+        sim_disk_set_capacity(node->disk, large - left + room);
     }
 }
 
@@ -115,7 +115,7 @@ static void disk_fault(struct sim_world *world, enum sim_fault_kind kind, struct
     } else if (kind == SIM_DISK_ERROR) {
         fail_once(world, node);
     } else {
-        fill(world, node);
+        sim_disk_fill(node, draw(world, 32 * 1024));
     }
     sim_event_in(&world->time, &node->disk_heals, draw_ms(world) * MS_NS);
 }

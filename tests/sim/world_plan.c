@@ -52,7 +52,7 @@ static void draw_world(struct prng *prng, struct sim_plan *plan) {
     plan->window_bytes = PICK(prng, 1, 16, 256) * KIB;
     plan->image_log_bytes = PICK(prng, 1, 4, 32, 1024) * KIB;
     plan->keep_entries = PICK(prng, 0, 1, 10, 100, 1000);
-    plan->peer_inflight_bytes = PICK(prng, 1, 16, 1024) * KIB;
+    plan->peer_inflight_bytes = PICK(prng, 16, 64, 1024) * KIB;
     plan->peer_inflight_requests = PICK(prng, 1, 4, 512);
     plan->drift_ppm = (int64_t)PICK(prng, 0, 50, 10000);
     plan->turn_ns_max = PICK(prng, 0, 20, 500) * US_NS;

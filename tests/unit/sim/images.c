@@ -96,3 +96,43 @@ Test(sim_images, n11_bytes_of_earlier_connections_change_nothing) {
     play_agree(&play);
     play_end(&play);
 }
+
+/* The laggard is closed at each moment of taking an image, or the leader while it sends one. */
+static void close_meanwhile(uint64_t seed, uint64_t ms, bool leader_too) {
+    struct sim_plan plan = plan_with_images(seed);
+    struct sim_node *laggard;
+    struct play play = begin_with_laggard(&plan, &laggard);
+    struct sim_node *leader = play_leader(&play, 3000);
+    sim_node_start(laggard);
+    sim_world_run_ms(play.world, ms);
+    sim_node_close(leader_too ? leader : laggard, 0);
+    sim_world_run_ms(play.world, 3000);
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_images, either_end_of_a_transfer_may_be_closed_at_any_moment) {
+    for (uint64_t ms = 10; ms < 90; ms += 2) {
+        close_meanwhile(200 + ms, ms, ms % 4 == 0);
+    }
+}
+
+/* The laggard's disk has room for the image, or some of it, and is full then; later there is room. */
+static void full_meanwhile(uint64_t seed, uint64_t room) {
+    struct sim_plan plan = plan_with_images(seed);
+    struct sim_node *laggard;
+    struct play play = begin_with_laggard(&plan, &laggard);
+    sim_node_start(laggard);
+    sim_disk_fill(laggard, room);
+    sim_world_run_ms(play.world, 3000);
+    cr_expect(laggard->node == NULL || laggard->node->stop_rc == 0);
+    play_agree(&play);
+    cr_expect(play.world->counts.images > 0);
+    play_end(&play);
+}
+
+Test(sim_images, a_full_disk_holds_an_image_up_and_stops_nobody) {
+    for (uint64_t k = 0; k < 30; k++) {
+        full_meanwhile(300 + k, k * 12 * 1024);
+    }
+}

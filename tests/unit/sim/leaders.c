@@ -188,3 +188,41 @@ Test(sim_leaders, r8_an_isolated_leader_answers_no_read_that_is_old) {
     play_agree(&play);
     play_end(&play);
 }
+
+/* A follower forwards while the path to the leader is cut; the deadlines pass; the path heals. What was
+ * reported as not done must not be done then: the world checks it. */
+Test(sim_leaders, what_timed_out_before_the_leader_was_reached_is_never_done) {
+    for (uint64_t seed = 500; seed < 520; seed++) {
+        struct sim_plan plan = sim_plan_calm(seed);
+        struct play play = play_begin(&plan);
+        const struct sim_node *leader = play_leader(&play, 3000);
+        struct sim_node *follower = play_follower(&play, leader);
+        sim_world_run_ms(play.world, 500);
+        sim_net_cut(&play.world->net, follower->number, leader->number, UINT64_MAX);
+        int ends[10] = {0};
+        for (size_t i = 0; i < 10; i++) {
+            sim_submit(follower, SIM_PUT, (uint32_t)i, 20 + 10 * i, &ends[i]);
+        }
+        sim_world_run_ms(play.world, 60 + seed % 60);
+        sim_net_mend_all(&play.world->net);
+        sim_world_run_ms(play.world, 3000);
+        cr_expect(ends[0] == 1 + (int)LKV_NOT_DONE);
+        play_agree(&play);
+        play_end(&play);
+    }
+}
+
+/* Nothing to do: nothing is done but heartbeats (L14). */
+Test(sim_leaders, l14_an_idle_cluster_has_few_events) {
+    struct sim_plan plan = sim_plan_calm(34);
+    struct play play = play_begin(&plan);
+    (void)play_leader(&play, 3000);
+    play_put(&play, 1);
+    sim_world_run_ms(play.world, 2000);
+    uint64_t before = play.world->time.fired;
+    sim_world_run_ms(play.world, 10000);
+    uint64_t a_second = (play.world->time.fired - before) / 10;
+    cr_expect(a_second < 600, "%d events a second", (int)a_second);
+    play_agree(&play);
+    play_end(&play);
+}
