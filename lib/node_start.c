@@ -99,7 +99,8 @@ static int check_peers(const struct node *node, struct reason *why) {
             return reason_set(why, LKV_EIDENTITY,
                               "the option peers has %s at %s, cluster %016" PRIx64
                               " was founded with it at %s",
-                              peer->name, peer->address, identity->cluster_id, member->address);
+                              peer->name, peer->address, identity->cluster_id,
+                              member->address[0] != '\0' ? member->address : "no address");
         }
     }
     if (identity->member_count != node->options.peer_count) {
