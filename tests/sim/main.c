@@ -35,6 +35,13 @@ struct hunt {
     size_t jobs;
 };
 
+static volatile sig_atomic_t enough; /* asked to end: no new seed, but the report */
+
+static void on_signal(int number) {
+    (void)number;
+    enough = 1;
+}
+
 static double now_s(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -73,6 +80,7 @@ static void start(struct hunt *hunt, struct child *child) {
     if (child->pid == 0) {
         struct sim_summary summary;
         (void)close(fds[0]);
+        (void)signal(SIGINT, SIG_IGN);
         (void)alarm(CPU_SECONDS_MAX);
         sim_play(child->seed, NULL, &summary);
         bool told = write(fds[1], &summary, sizeof(summary)) == (ssize_t)sizeof(summary);
@@ -129,7 +137,7 @@ static struct child *find(struct hunt *hunt, pid_t pid) {
 
 static bool more(const struct hunt *hunt) {
     return hunt->next <= hunt->last && (hunt->until == 0 || now_s() < hunt->until) &&
-           hunt->failures < 8;
+           hunt->failures < 8 && enough == 0;
 }
 
 static void report(const struct hunt *hunt, double seconds) {
@@ -217,5 +225,7 @@ int main(int argc, char **argv) {
     if (hunt.jobs < 1 || hunt.jobs > JOBS_MAX || hunt.last < hunt.next) {
         return usage();
     }
+    (void)signal(SIGTERM, on_signal);
+    (void)signal(SIGINT, on_signal);
     return play_many(&hunt);
 }
