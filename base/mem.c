@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,10 @@ char *mem_strdup(const char *text) {
 
 void mem_free(void *pointer) {
     free(pointer);
+}
+
+void mem_trim(void) {
+    (void)malloc_trim(0);
 }
 
 void mem_fail_after(uint64_t n) {

@@ -18,6 +18,9 @@ void *mem_array_grow(void *pointer, size_t *capacity,  /* at least `needed` elem
 char *mem_strdup(const char *text);
 void mem_free(void *pointer);
 
+/* Gives pages of freed memory back to the system; takes milliseconds. After a large structure went. */
+void mem_trim(void);
+
 /* Test hook, per thread: the n-th allocation from now (0 = the next) fails, and so do all after
  * it until mem_fail_never(). mem_fail_count() says how many calls were made since the last reset. */
 void mem_fail_after(uint64_t n);

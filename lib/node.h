@@ -241,6 +241,7 @@ void node_route(struct node *node, struct request *request);
 void node_append_batch(struct node *node);
 MUST_USE int node_append_accepted(struct node *node, uint64_t first, uint64_t term);
 void node_wait_for_leader(struct node *node, struct request *request);
+void node_forward(struct node *node, struct request *request); /* to the leader, or refuses */
 void node_leader_changed(struct node *node);
 /* Each turn: pings, silence and deadlines of the connection to the leader; when next. */
 uint64_t node_forward_expire(struct node *node, uint64_t now_ns);

@@ -35,12 +35,44 @@ static void incoming_path(const struct node *node, char *out, size_t size) {
     (void)snprintf(out, size, "%s/incoming.tmp", node->image_dir);
 }
 
+/* A state that nobody uses any more, on its way to be freed where there is time for it. */
+struct disposal {
+    struct loop_job job;
+    struct node *node;
+    struct kv *kv;
+};
+
+static void dispose_run(struct loop_job *base) {
+    struct disposal *disposal = LIST_ITEM(base, struct disposal, job);
+    kv_close(disposal->kv);
+    mem_trim();
+}
+
+static void dispose_done(struct loop_job *base) {
+    struct disposal *disposal = LIST_ITEM(base, struct disposal, job);
+    disposal->node->jobs_outstanding--;
+    disposal->node->turn_wanted = true;
+    mem_free(disposal);
+}
+
+static void dispose(struct node *node, struct kv *kv) {
+    struct disposal *disposal = kv != NULL ? mem_calloc(1, sizeof(*disposal)) : NULL;
+    if (disposal == NULL) {
+        kv_close(kv);
+        return;
+    }
+    *disposal = (struct disposal){
+        .node = node, .kv = kv, .job = {.run = dispose_run, .done = dispose_done}};
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &disposal->job);
+}
+
 static void receive_free(struct node *node) {
     struct image_receive *receive = node->receive;
     node->receive = NULL;
     if (receive != NULL) {
         disk_close(receive->file);
-        kv_close(receive->loaded);
+        dispose(node, receive->loaded);
         mem_free(receive->chunk);
         mem_free(receive);
     }
@@ -193,8 +225,7 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     node->image_term = receive->term;
     node->bytes_since_image = 0;
     if (receive->index > node->applied) {
-        kv_restore(node->kv, receive->loaded);
-        receive->loaded = NULL;
+        kv_exchange(node->kv, receive->loaded); /* receive_free disposes of the old contents */
         node->applied = receive->index;
         pending_skip(&node->pending, receive->index);
     }

@@ -4,13 +4,17 @@
 
 #include "base/mem.h"
 
+enum {
+    STALLED_MS = 500
+}; /* a read index that this replica does not reach: ask the leader instead */
 enum { PAGE_BYTES = 1024 * 1024, PAGE_ITEMS = 65536 };
 
 /* The reads of one turn, behind one read index. */
 struct read_batch {
     struct list_link link;
     uint64_t context;
-    uint64_t index; /* UINT64_MAX until the core has answered */
+    uint64_t index;       /* UINT64_MAX until the core has answered */
+    uint64_t answered_ns; /* when it did */
     struct list_link requests;
 };
 
@@ -62,6 +66,7 @@ void node_read_done(struct node *node, const struct raft_read_result *result) {
         }
         if (result->rc == 0) {
             batch->index = result->index;
+            batch->answered_ns = node_now(node);
             node->turn_wanted = true;
             return;
         }
@@ -75,17 +80,29 @@ void node_read_done(struct node *node, const struct raft_read_result *result) {
     }
 }
 
+/* A replica whose disk hangs applies nothing (rule 12); its clients need not wait for it. */
+static bool is_stalled(const struct node *node, const struct read_batch *batch) {
+    return batch->index != UINT64_MAX && node->options.forward && node->role != RAFT_LEADER &&
+           node->leader != RAFT_NOBODY && node_now(node) > batch->answered_ns + STALLED_MS * MS_NS;
+}
+
 void node_read_serve(struct node *node) {
     struct list_link *next;
     for (struct list_link *at = node->read_batches.next; at != &node->read_batches; at = next) {
         next = at->next;
         struct read_batch *batch = LIST_ITEM(at, struct read_batch, link);
-        if (batch->index > node->applied) {
-            continue; /* UINT64_MAX too */
+        bool reached = batch->index <= node->applied; /* never UINT64_MAX */
+        if (!reached && !is_stalled(node, batch)) {
+            continue;
         }
         struct list_link *link;
         while ((link = list_pop_front(&batch->requests)) != NULL) {
-            node_answer_read(node, LIST_ITEM(link, struct request, link));
+            struct request *request = LIST_ITEM(link, struct request, link);
+            if (reached) {
+                node_answer_read(node, request);
+            } else {
+                node_forward(node, request);
+            }
         }
         list_remove(at);
         mem_free(batch);

@@ -104,7 +104,8 @@ static void route_parked(struct node *node) {
 
 static void on_forward_lost(void *arg, struct request *request, bool sent, int rc) {
     struct node *node = arg;
-    if (sent) {
+    bool again = !sent || request_is_read(request);
+    if (!again) {
         request_fail(request, LKV_EUNKNOWN, "the leader's answer did not come (%s)",
                      error_text(rc));
     } else if (node->closing) {
@@ -164,7 +165,7 @@ static void refuse_not_leader(struct node *node, struct request *request) {
                  leader != NULL ? leader->name : "?", leader != NULL ? leader->address : "?");
 }
 
-static void forward(struct node *node, struct request *request) {
+void node_forward(struct node *node, struct request *request) {
     struct peer *leader = peer_by_id(node, node->leader);
     if (request->forwarded || !node->options.forward || leader == NULL) {
         refuse_not_leader(node, request);
@@ -206,7 +207,7 @@ static void route_write(struct node *node, struct request *request) {
     if (node->running && node->role == RAFT_LEADER) {
         queue_write(node, request);
     } else if (node->running && node->leader != RAFT_NOBODY) {
-        forward(node, request);
+        node_forward(node, request);
     } else {
         node_wait_for_leader(node, request);
     }
