@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { HANDOVER_MS = 1000, READY_MS = 1000 };
 
@@ -86,9 +87,12 @@ static bool take_role(struct serve *serve, const struct lkv_msg *role, int *exit
     if (name == NULL || strcmp(name, "stopped") != 0) {
         return false;
     }
-    int rc = lkv_msg_rc(role);
-    *exit = report_rc(serve->cli, rc < 0 ? rc : LKV_ESTOPPED, role, "the node has stopped");
-    *exit = *exit == KVCTL_INTEGRITY ? KVCTL_INTEGRITY : KVCTL_UNHEALTHY;
+    struct lkv_msg *status = NULL; /* its state says why */
+    int rc = lkv_status(serve->db, READY_MS, &status);
+    const char *state = rc == 0 ? lkv_msg_str(status, "state") : NULL;
+    *exit = report_found(serve->cli, KVCTL_UNHEALTHY, LKV_ESTOPPED, "the node has %s",
+                         state != NULL ? state : "stopped");
+    lkv_msg_free(status);
     return true;
 }
 
@@ -125,11 +129,21 @@ static int run_node(struct serve *serve) {
     return run_until_stopped(serve);
 }
 
+/* A server may use what the administrator allows; the library itself changes no limits. */
+static void raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static int run_serve(struct cli *cli) {
     if (args_text(&cli->args, "dir") == NULL) {
         return report_usage(cli, "serve wants --dir DIR");
     }
     struct serve serve = {.cli = cli};
+    raise_descriptor_limit();
     signal(SIGPIPE, SIG_IGN); /* whoever read our stdout may be gone */
     interrupt_start(&serve.interrupt);
     int rc = lkv_queue_new(&serve.roles);
@@ -140,7 +154,9 @@ static int run_serve(struct cli *cli) {
     if (exit == 0) {
         exit = run_node(&serve);
         rc = lkv_close(serve.db, HANDOVER_MS);
-        if (rc < 0 && exit == 0) {
+        if (rc == LKV_EDAMAGED) {
+            exit = KVCTL_INTEGRITY;
+        } else if (rc < 0 && exit == 0) {
             exit = report_rc(cli, rc, NULL, "the last write to disk");
         }
     }

@@ -52,9 +52,11 @@ static const struct net_conn_events stranger_events = {.on_data = on_data, .on_c
 
 void node_on_accept(void *arg, struct net_conn *conn) {
     struct node *node = arg;
-    struct stranger *stranger = node->closing || node->stranger_count >= STRANGERS_MAX
-                                    ? NULL
-                                    : mem_calloc(1, sizeof(*stranger));
+    struct stranger *stranger =
+        node->closing || node->stranger_count >= STRANGERS_MAX ||
+                node->stranger_count >= node->options.connections_max / 4 + 8
+            ? NULL
+            : mem_calloc(1, sizeof(*stranger));
     if (stranger == NULL) {
         net_close(conn);
         return;

@@ -35,13 +35,18 @@ static void job_free(struct log_job *job) {
     mem_free(job);
 }
 
+/* Nothing was changed and the same may work later: no space, no memory, no descriptor. */
+static bool is_transient(int rc) {
+    return rc == LKV_ENOSPACE || rc == LKV_ENOMEM;
+}
+
 /* A job behind one that did not fit must not be written before it: the order is the log's. */
 static int run_write(struct log_job *job) {
     if (job->node->log_blocked && !job->retry_first) {
         return reason_set(&job->why, LKV_ENOSPACE, "waits behind a write that did not fit");
     }
     int rc = log_write(job->node->log, &job->write, &job->why);
-    job->node->log_blocked = rc == LKV_ENOSPACE;
+    job->node->log_blocked = is_transient(rc);
     return rc;
 }
 
@@ -89,11 +94,11 @@ static void space_again(struct node *node) {
 
 static void write_done(struct node *node, struct log_job *job) {
     node->jobs_in_flight--;
-    if (job->rc != LKV_ENOSPACE) {
+    if (!is_transient(job->rc)) {
         uint64_t bytes = job->bytes < node->unwritten_bytes ? job->bytes : node->unwritten_bytes;
         node->unwritten_bytes -= bytes; /* of a follower's jobs nothing was counted */
     }
-    if (job->rc == LKV_ENOSPACE && !node->closing) {
+    if (is_transient(job->rc) && !node->closing) {
         hold_full(node, job);
         return;
     }
@@ -129,7 +134,7 @@ static void job_done(struct loop_job *base) {
             trace_line(&node->trace, TRACE_WARN, "no-spare-segment", "%s", job->why.text);
             node->spare_retry_ns = node_now(node) + 1000 * MS_NS;
         }
-    } else if (job->rc != 0 && job->rc != LKV_ENOSPACE) {
+    } else if (job->rc != 0 && !is_transient(job->rc)) {
         fail_log(node, job);
     }
     job_free(job);

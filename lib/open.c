@@ -2,6 +2,7 @@
 #include "lib/node.h"
 
 #include "base/mem.h"
+#include "lib/uv/descriptors.h"
 #include "lib/uv/disk_posix.h"
 #include "lib/uv/loop_uv.h"
 #include "lib/uv/net_uv.h"
@@ -96,6 +97,18 @@ static int wait_settled(struct node *node, struct reason *why) {
     return rc;
 }
 
+/* Clients must never take the descriptors that segments and peers need. */
+static void bound_connections(struct lkv_options *options) {
+    uint64_t limit = descriptors_max() / 2;
+    if (options->connections_max > limit) {
+        trace_line(&options->trace, TRACE_WARN, "few-descriptors",
+                   "connections_max is %llu, but the process may open %llu descriptors: %llu it is",
+                   (unsigned long long)options->connections_max, (unsigned long long)(2 * limit),
+                   (unsigned long long)limit);
+        options->connections_max = limit;
+    }
+}
+
 int node_open(struct lkv **out, const struct lkv_options *options, struct reason *why) {
     *out = NULL;
     struct node_world world;
@@ -104,7 +117,9 @@ int node_open(struct lkv **out, const struct lkv_options *options, struct reason
         return rc;
     }
     struct node *node;
-    rc = node_create(&node, options, &world, why);
+    struct lkv_options bounded = *options;
+    bound_connections(&bounded);
+    rc = node_create(&node, &bounded, &world, why);
     if (rc != 0) {
         close_world(&world);
         return rc;

@@ -44,6 +44,8 @@ int disk_posix_error(int error) {
     case EACCES:
     case EPERM:
     case EROFS: return LKV_EPERM;
+    case EMFILE: /* descriptors, like memory, may be there again a moment later */
+    case ENFILE:
     case ENOMEM: return LKV_ENOMEM;
     default: return LKV_EIO;
     }
