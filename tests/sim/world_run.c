@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { ROUND_MS = 100, FOUNDING_MS = 60000, PATIENT_ROUNDS = 10 };
+enum { ROUND_MS = 100, FOUNDING_MS = 60000, PATIENT_ROUNDS = 40 };
 
 static bool has_leader(struct sim_world *world) {
     return sim_world_leader(world) != NULL;
