@@ -133,19 +133,24 @@ int log_mark(struct log *log, struct reason *why) {
     if (rc != 0) {
         return rc;
     }
-    bool vote_names_it = log->vote.record.mark.segment == log->current->number;
-    if (vote_names_it && log->marked.segment == log->current->number &&
-        log->marked.index == log->last) {
+    bool recorded = log->marked.segment == log->current->number && log->marked.index == log->last;
+    const struct log_mark_value *said = &log->vote.record.mark;
+    bool vote_says = said->segment == log->current->number && said->index == log->last;
+    if (recorded && vote_says) {
         return 0;
     }
     bool room = log->current->capacity - log->current->tail >= LOG_RECORD_HEADER;
-    if (room && vote_names_it) {
+    if (!recorded && room) {
         rc = batch_reserve(&log->batch, NULL, 0);
-        return rc != 0 ? reason_set(why, rc, "%s: %s", log->dir, error_text(rc))
-                       : write_mark_record(log, why);
+        rc = rc != 0 ? reason_set(why, rc, "%s: %s", log->dir, error_text(rc))
+                     : write_mark_record(log, why);
+        if (rc != 0) {
+            return rc;
+        }
     }
-    /* The vote file carries a mark too: it needs no space, and once it names the newest segment,
-     * the loss of that whole file is noticed. */
+    /* The vote file carries a mark too. It needs no space, and it does not share the fate of the
+     * segment's tail: zeros from an acknowledged record to the end would else take the mark with
+     * them, and look like a write that was never finished. */
     struct log_vote vote = {.term = log->vote.record.term, .voted_for = log->vote.record.voted_for};
     return vote_write(log, &vote, 0, why);
 }

@@ -134,6 +134,18 @@ Test(log_recovery, tells_a_zeroed_sector_by_the_mark) {
     }
 }
 
+/* S4: zeros from an acknowledged record to the end take the segment's newest marks with them; the vote
+ * file still knows. */
+Test(log_recovery, tells_a_vanished_tail_by_the_mark_in_the_vote_file) {
+    struct fixture f;
+    ten_entries(&f, 1, true);
+    const char *path;
+    uint64_t four = record_offset(&f, 4, &path);
+    cr_assert(sim_disk_zero(f.sim, path, four, 8 * 1024, SIM_ROT_BOTH));
+    expect_damage(&f, path, 0);
+    fixture_fini(&f);
+}
+
 /* S5 */
 Test(log_recovery, cuts_at_the_hole_when_only_the_second_of_two_writes_reached_the_disk) {
     struct fixture f;
