@@ -272,8 +272,8 @@ LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, st
 /* From now on each change of this node's role arrives on the queue as LKV_ROLE, beginning with the
  * present one: text "role" is "follower", "candidate", "leader_ready" (its first entry is applied:
  * act as leader now), "stepping_down" (stop acting; nothing of a later term is applied and this node
- * does not campaign until the message is freed) or "stopped"; numbers "term", and "index" for
- * leader_ready. leader_ready and stepping_down are never merged or dropped. Embedded nodes only. */
+ * does not campaign until the message is freed) or "stopped" (its rc and text say why); numbers
+ * "term", and "index" for leader_ready. leader_ready and stepping_down are never merged or dropped. Embedded nodes only. */
 LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, void *tag);
 
 /* What this node (of a client: the node it is connected to) knows. Texts "id", "role", "leader",

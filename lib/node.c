@@ -49,7 +49,7 @@ static void answer_stopped(struct node *node) {
     }
     node->stop_answered = true;
     node_settle(node);
-    if (role_set(&node->role_events, ROLE_STOPPED, node->term, 0) != 0) {
+    if (role_stop(&node->role_events, node->term, node->stop_rc, node->stop_why.text) != 0) {
         trace_line(&node->trace, TRACE_ERROR, "stopped", "no memory for the role message");
     }
     pending_fail_all(&node->pending, "the node has stopped");

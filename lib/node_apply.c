@@ -185,7 +185,7 @@ static void publish_role(struct node *node) {
                       status.term, 0);
         }
         break;
-    case RAFT_STOPPED: tell_role(node, ROLE_STOPPED, status.term, 0); break;
+    case RAFT_STOPPED: break; /* told at the turn's end, with the reason */
     }
 }
 

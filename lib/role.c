@@ -81,15 +81,23 @@ static const char *kind_name(enum role_kind kind) {
     return "?";
 }
 
-static int send(struct role_watcher *watcher, enum role_kind kind, uint64_t term, uint64_t index) {
+static int send(struct role_watcher *watcher, enum role_kind kind, uint64_t term, uint64_t index,
+                int rc, const char *why) {
     struct lkv_msg *msg = msg_new(LKV_ROLE, watcher->tag);
     if (msg == NULL) {
         return LKV_ENOMEM;
+    }
+    if (rc != 0) {
+        msg_set_rc(msg, rc, "%s", why);
     }
     msg_set_str(msg, "role", kind_name(kind));
     msg_set_u64(msg, "term", term);
     if (kind == ROLE_READY) {
         msg_set_u64(msg, "index", index);
+    }
+    if (lkv_msg_str(msg, "role") == NULL) { /* a role without its name tells nothing */
+        lkv_msg_free(msg);
+        return LKV_ENOMEM;
     }
     bool soft = kind == ROLE_FOLLOWER || kind == ROLE_CANDIDATE;
     if (soft || kind == ROLE_STEPPING_DOWN) {
@@ -104,9 +112,9 @@ static int send(struct role_watcher *watcher, enum role_kind kind, uint64_t term
 
 /* What a watcher that acts as leader is owed before it hears of anything else. */
 static int end_leadership(struct role_watcher *watcher) {
-    uint64_t term = watcher->ready_term;
-    watcher->ready_term = 0;
-    return send(watcher, ROLE_STEPPING_DOWN, term, 0);
+    int rc = send(watcher, ROLE_STEPPING_DOWN, watcher->ready_term, 0, 0, NULL);
+    watcher->ready_term = rc == 0 ? 0 : watcher->ready_term; /* not told: it is still owed */
+    return rc;
 }
 
 /* Tells one watcher the role's present kind, after what is owed before it. */
@@ -119,7 +127,7 @@ static int tell(struct role_watcher *watcher, const struct role *role) {
     }
     switch (role->kind) {
     case ROLE_STEPPING_DOWN: return 0; /* told just now, or it never heard that we lead */
-    case ROLE_READY: watcher->ready_term = role->term; break;
+    case ROLE_READY:
     case ROLE_STOPPED: break;
     case ROLE_FOLLOWER:
     case ROLE_CANDIDATE:
@@ -131,7 +139,11 @@ static int tell(struct role_watcher *watcher, const struct role *role) {
         break;
     }
     watcher->behind = false;
-    return send(watcher, role->kind, role->term, role->index);
+    int rc = send(watcher, role->kind, role->term, role->index, role->stop_rc, role->stop_why.text);
+    if (rc == 0 && role->kind == ROLE_READY) {
+        watcher->ready_term = role->term;
+    }
+    return rc;
 }
 
 int role_add_watcher(struct role *role, struct lkv_queue *queue, void *tag) {
@@ -149,6 +161,9 @@ int role_add_watcher(struct role *role, struct lkv_queue *queue, void *tag) {
     *watcher =
         (struct role_watcher){.next = role->watchers, .queue = queue, .tag = tag, .gate = gate};
     role->watchers = watcher;
+    if (role->kind == ROLE_STEPPING_DOWN) { /* others do; it never heard that we led */
+        return send(watcher, ROLE_FOLLOWER, role->term, 0, 0, NULL);
+    }
     return tell(watcher, role);
 }
 
@@ -164,6 +179,13 @@ int role_set(struct role *role, enum role_kind kind, uint64_t term, uint64_t ind
         rc = tell(at, role);
     }
     return rc;
+}
+
+int role_stop(struct role *role, uint64_t term, int rc, const char *why) {
+    if (role->kind != ROLE_STOPPED) {
+        role->stop_rc = reason_set(&role->stop_why, rc, "%s", why);
+    }
+    return role_set(role, ROLE_STOPPED, term, 0);
 }
 
 int role_pump(struct role *role) {

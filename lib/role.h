@@ -29,6 +29,8 @@ struct role {
     void *arg;
     enum role_kind kind;
     uint64_t term, index;
+    int stop_rc; /* of ROLE_STOPPED, else 0 */
+    struct reason stop_why;
 };
 
 void role_init(struct role *role, void (*on_freed)(void *arg), void *arg);
@@ -39,6 +41,9 @@ MUST_USE int role_add_watcher(struct role *role, struct lkv_queue *queue, void *
 /* Tells the watchers; does nothing when nothing changed. LKV_ENOMEM: a watcher that is owed
  * leader_ready or stepping_down could not be told, the node must stop. */
 MUST_USE int role_set(struct role *role, enum role_kind kind, uint64_t term, uint64_t index);
+
+/* The same for ROLE_STOPPED, whose message carries rc and why. */
+MUST_USE int role_stop(struct role *role, uint64_t term, int rc, const char *why);
 
 /* After a message was freed: tells what was held back meanwhile. */
 MUST_USE int role_pump(struct role *role);

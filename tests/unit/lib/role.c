@@ -56,6 +56,22 @@ static void set(struct fixture *fixture, enum role_kind kind, uint64_t term, uin
     cr_assert_eq(role_set(&fixture->role, kind, term, index), 0);
 }
 
+static void stop(struct fixture *fixture, uint64_t term) {
+    cr_assert_eq(role_stop(&fixture->role, term, LKV_EIO, "disk full of holes"), 0);
+}
+
+static void expect_stopped(struct fixture *fixture, uint64_t term) {
+    struct lkv_msg *msg = lkv_queue_next(fixture->queue, 0);
+    uint64_t found = 0;
+    cr_assert_not_null(msg);
+    cr_assert_str_eq(lkv_msg_str(msg, "role"), "stopped");
+    cr_assert_eq(lkv_msg_rc(msg), LKV_EIO);
+    cr_assert_str_eq(lkv_msg_text(msg), "disk full of holes");
+    cr_assert(lkv_msg_u64(msg, "term", &found));
+    cr_assert_eq(found, term);
+    lkv_msg_free(msg);
+}
+
 /* L20: never leader before the first election. */
 Test(lib_role, begins_with_the_present_role) {
     struct fixture fixture;
@@ -185,9 +201,9 @@ Test(lib_role, steps_down_from_the_term_it_was_ready_in) {
     expect(&fixture, "follower", 0);
     set(&fixture, ROLE_READY, 4, 9);
     expect(&fixture, "leader_ready", 4);
-    set(&fixture, ROLE_STOPPED, 6, 0);
+    stop(&fixture, 6);
     expect(&fixture, "stepping_down", 4);
-    expect(&fixture, "stopped", 6);
+    expect_stopped(&fixture, 6);
     close_fixture(&fixture);
 }
 
@@ -206,9 +222,35 @@ Test(lib_role, steps_down_between_two_terms_of_leadership) {
 Test(lib_role, stopped_is_told_although_a_soft_message_was_not_freed) {
     struct fixture fixture;
     open_fixture(&fixture);
-    set(&fixture, ROLE_STOPPED, 2, 0);
+    stop(&fixture, 2);
     expect(&fixture, "follower", 0);
-    expect(&fixture, "stopped", 2);
+    expect_stopped(&fixture, 2);
+    close_fixture(&fixture);
+}
+
+Test(lib_role, tells_a_late_watcher_why_it_has_stopped) {
+    struct fixture fixture;
+    open_fixture(&fixture);
+    stop(&fixture, 2);
+    struct fixture late = {.role = fixture.role};
+    cr_assert_eq(lkv_queue_new(&late.queue), 0);
+    cr_assert_eq(role_add_watcher(&fixture.role, late.queue, &late), 0);
+    expect_stopped(&late, 2);
+    lkv_queue_free(late.queue);
+    close_fixture(&fixture);
+}
+
+Test(lib_role, is_a_follower_to_who_watches_while_others_step_down) {
+    struct fixture fixture;
+    open_fixture(&fixture);
+    set(&fixture, ROLE_READY, 1, 1);
+    set(&fixture, ROLE_STEPPING_DOWN, 1, 0);
+    struct fixture late = {.role = fixture.role};
+    cr_assert_eq(lkv_queue_new(&late.queue), 0);
+    cr_assert_eq(role_add_watcher(&fixture.role, late.queue, &late), 0);
+    expect(&late, "follower", 1);
+    expect_none(&late);
+    lkv_queue_free(late.queue);
     close_fixture(&fixture);
 }
 
@@ -302,12 +344,20 @@ Test(lib_role, says_when_memory_ran_out) {
     open_fixture(&fixture);
     expect(&fixture, "follower", 0);
     const enum role_kind kinds[] = {ROLE_CANDIDATE, ROLE_READY, ROLE_STEPPING_DOWN};
-    for (size_t i = 0; i < 3; i++) {
-        mem_fail_after(0);
-        int rc = role_set(&fixture.role, kinds[i], 1, 0);
+    for (size_t i = 0; i < 2 * 3; i++) { /* the message, or the role's name in it */
+        mem_fail_after(i % 2);
+        int rc = role_set(&fixture.role, kinds[i / 2], 1 + i, 0);
         mem_fail_never();
-        cr_assert_eq(rc, LKV_ENOMEM);
+        cr_assert_eq(rc, LKV_ENOMEM, "%zu", i);
+        expect_none(&fixture);
+        if (kinds[i / 2] == ROLE_READY && i % 2 != 0) {
+            set(&fixture, ROLE_READY, 10, 1);
+            expect(&fixture, "leader_ready", 10);
+        }
     }
+    stop(&fixture, 11); /* still owed */
+    expect(&fixture, "stepping_down", 10);
+    expect_stopped(&fixture, 11);
     for (uint64_t n = 0;; n++) {
         mem_fail_after(n);
         int rc = role_add_watcher(&fixture.role, fixture.queue, NULL);
