@@ -15,9 +15,10 @@ static int apply_some(struct node *node, uint64_t last, struct entry *entries,
     if (rc != 0) {
         return rc;
     }
-    size_t applied = 0;
-    rc = kv_apply(node->kv, entries, count, results, &applied, why);
-    node->applied += applied;
+    for (size_t at = 0, applied = 0; rc == 0 && at < count; at += applied) {
+        rc = kv_apply(node->kv, entries + at, count - at, results, &applied, why);
+        node->applied += applied;
+    }
     for (size_t i = 0; i < count; i++) {
         blob_unref(entries[i].payload);
     }
@@ -25,6 +26,10 @@ static int apply_some(struct node *node, uint64_t last, struct entry *entries,
 }
 
 int node_open_offline(struct node *node, struct reason *why) {
+    if (node->raft == NULL) {
+        return reason_set(why, LKV_EIDENTITY,
+                          "%s belongs to no cluster yet: there is nothing to read", node->dir);
+    }
     struct raft_status status;
     raft_status(node->raft, &status);
     struct entry *entries = mem_calloc(READ_ENTRIES, sizeof(*entries));

@@ -80,10 +80,23 @@ static int check_name(const struct node *node, struct reason *why) {
     return 0;
 }
 
+/* A node alone is founded with its first identity; one that is not founded yet was started with peers and
+ * waits for them. It must not found a cluster of its own because somebody looked into it. */
+static int refuse_unfounded(const struct node *node, struct reason *why) {
+    return reason_set(
+        why, LKV_EIDENTITY,
+        "%s was started with peers, and its cluster is not founded yet: start it with "
+        "the option peers",
+        node->dir);
+}
+
 /* The option names the same members as the founded configuration, at the same addresses. */
 static int check_peers(const struct node *node, struct reason *why) {
     const struct identity *identity = &node->identity;
-    if (identity->cluster_id == 0 || node->options.peer_count == 0) {
+    if (node->options.peer_count == 0) {
+        return identity->cluster_id != 0 ? 0 : refuse_unfounded(node, why);
+    }
+    if (identity->cluster_id == 0) {
         return 0;
     }
     for (size_t i = 0; i < node->options.peer_count; i++) {
@@ -136,7 +149,8 @@ static void new_identity(struct node *node) {
 
 static int load_identity(struct node *node, struct reason *why) {
     int rc = identity_load(node->world.disk, node->dir, &node->identity, why);
-    if (rc == LKV_ENOENT) {
+    bool fresh = rc == LKV_ENOENT;
+    if (fresh) {
         complete_name(node, "n1");
         new_identity(node);
     } else if (rc != 0) {
@@ -144,11 +158,17 @@ static int load_identity(struct node *node, struct reason *why) {
     }
     complete_name(node, node->identity.name);
     /* A refused start leaves no identity that the corrected one would trip over. */
-    if ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0 ||
-        (rc = check_self_named(node, why)) != 0) {
+    if (!fresh && ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0)) {
+        return rc;
+    }
+    rc = check_self_named(node, why);
+    if (rc != 0) {
         return rc;
     }
     node->identity.start_counter++; /* durable before the first hello (rule 17) */
+    if (fresh && node->options.peer_count <= 1) {
+        return 0; /* alone: written when it is founded, in a moment */
+    }
     return identity_save(node->world.disk, node->dir, &node->identity, why);
 }
 

@@ -265,7 +265,8 @@ static int judge_hello(struct link *link, const struct hello *hello, struct reas
         return rc;
     }
     struct peer *peer = peer_by_name(node, hello->name);
-    if (peer == NULL || (link->outgoing && peer != link->peer)) {
+    /* A connection is one peer's for its whole life: its second hello cannot be another's. */
+    if (peer == NULL || (link->peer != NULL && peer != link->peer)) {
         return reason_set(why, LKV_EIDENTITY, "%s came as \"%s\", which is %s",
                           net_peer_name(link->conn), hello->name,
                           peer == NULL ? "no member named in the option peers"

@@ -334,6 +334,32 @@ Test(lib_node_refused, the_directory_of_another_node) {
     cr_assert_eq(lkv_close(db, 0), 0);
 }
 
+static struct lkv_options *lone_offline(void) {
+    struct lkv_options *options = lone();
+    cr_assert_eq(lkv_options_set(options, "offline", "on"), 0);
+    return options;
+}
+
+static struct lkv_options *member_offline(void) {
+    struct lkv_options *options = member_options(&world, 0);
+    cr_assert_eq(lkv_options_set(options, "offline", "on"), 0);
+    return options;
+}
+
+/* To look into a member that still waits for its peers must not make it a cluster of one. */
+Test(lib_node_refused, a_member_that_is_not_founded_yet) {
+    open_member(&world, 0);
+    close_member(&world, 0);
+    expect_refused(lone, LKV_EIDENTITY, "not founded yet");
+    expect_refused(lone_offline, LKV_EIDENTITY, "not founded yet");
+    expect_refused(member_offline, LKV_EIDENTITY, "no cluster yet");
+    open_all(&world);
+    await_text(world.nodes[0], "state", "ok");
+    for (int i = 0; i < NODES; i++) {
+        close_member(&world, i);
+    }
+}
+
 /* Descriptors run out at every point of an open. */
 Test(lib_node_refused, no_descriptors_left) {
     make_lone();
