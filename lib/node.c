@@ -336,6 +336,7 @@ void node_destroy(struct node *node) {
     }
     node_staged_free_all(node);
     node_write_drop_full(node);
+    node_apply_fini(node);
     role_fini(&node->role_events);
     pending_fini(&node->pending);
     log_window_fini(&node->window);

@@ -36,6 +36,7 @@ struct peer;
 struct log_job;
 struct image_receive;
 struct image_send;
+struct apply_read;
 
 /* What a node runs on; borrowed for its life. */
 struct node_world {
@@ -164,6 +165,8 @@ struct node {
     struct list_link submits; /* writes of this turn, to be appended as one batch */
     size_t submit_count;
 
+    struct apply_read *fetched_for_apply; /* owned; not all applied yet; NULL: nothing */
+
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
     atomic_bool image_cancel;
@@ -232,6 +235,7 @@ void node_write_drop_full(struct node *node); /* closing: what never fitted is g
 
 /* lib/node_apply.c: replay */
 void node_apply(struct node *node);
+void node_apply_fini(struct node *node);
 
 /* lib/node_request.c: requests on their way in */
 MUST_USE int node_submit(struct lkv *handle, struct request *request); /* any thread */

@@ -98,27 +98,31 @@ static void read_free(struct apply_read *read) {
     mem_free(read);
 }
 
-static void apply_fetched(struct node *node, const struct apply_read *read) {
-    /* An image may have moved the state on, or a gate may have closed, while this was read. */
-    for (size_t at = 0; at < read->count && node->stop_rc == 0;) {
-        if (read->entries[at].index <= node->applied) {
-            at++;
-            continue;
-        }
-        if (read->entries[at].index != node->applied + 1 || gate_holds(node, &read->entries[at])) {
-            return;
-        }
-        size_t run = read->count - at < SLICE_ENTRIES ? read->count - at : SLICE_ENTRIES;
-        for (size_t i = 1; i < run; i++) {
-            if (gate_holds(node, &read->entries[at + i])) {
-                run = i;
-            }
-        }
-        if (!apply_run(node, &read->entries[at], run)) {
-            return;
-        }
-        at += run;
+static void drop_fetched(struct node *node) {
+    if (node->fetched_for_apply != NULL) {
+        read_free(node->fetched_for_apply);
+        node->fetched_for_apply = NULL;
     }
+}
+
+/* One slice of what was read from disk, which is kept until it is used up: a large delete takes many
+ * turns, and a closed gate holds the rest back. False when there is nothing (more) to do now. */
+static bool apply_fetched(struct node *node) {
+    const struct apply_read *read = node->fetched_for_apply;
+    size_t at = 0;
+    while (at < read->count && read->entries[at].index <= node->applied) {
+        at++; /* applied before, or an image has moved the state on */
+    }
+    if (at == read->count || read->entries[at].index != node->applied + 1) {
+        drop_fetched(node);
+        return true; /* perhaps the window has more */
+    }
+    size_t run = 0;
+    while (run < SLICE_ENTRIES && at + run < read->count &&
+           !gate_holds(node, &read->entries[at + run])) {
+        run++;
+    }
+    return run > 0 && apply_run(node, &read->entries[at], run);
 }
 
 static void step_applied(struct node *node) {
@@ -133,12 +137,17 @@ static void read_done(struct loop_job *base) {
     node->reading_for_apply = false;
     node->turn_wanted = true;
     if (read->rc == 0) {
-        apply_fetched(node, read);
-        step_applied(node);
-    } else if (read->rc != LKV_ETRUNCATED || node->applied + 1 >= read->from) {
+        node->fetched_for_apply = read;
+        return;
+    }
+    if (read->rc != LKV_ETRUNCATED || node->applied < read->from) {
         node_stop(node, read->rc, "replay: %s", read->why.text);
     }
     read_free(read);
+}
+
+void node_apply_fini(struct node *node) {
+    drop_fetched(node);
 }
 
 static void read_from_disk(struct node *node, uint64_t target) {
@@ -199,15 +208,20 @@ static void set_gate(struct node *node) {
 }
 
 void node_apply(struct node *node) {
-    if (!node->running || node->stop_rc != 0 || node->installing) {
+    if (!node->running || node->stop_rc != 0) {
+        return;
+    }
+    if (node->installing) { /* its log ends nowhere yet: it must not campaign */
+        set_gate(node);
         return;
     }
     publish_role(node);
     set_gate(node);
     uint64_t before = node->applied;
     size_t slices = 0;
-    while (!node->reading_for_apply && node->applied < node->commit && slices < SLICES_A_TURN &&
-           apply_slice(node, node->commit)) {
+    while (
+        !node->reading_for_apply && node->applied < node->commit && slices < SLICES_A_TURN &&
+        (node->fetched_for_apply != NULL ? apply_fetched(node) : apply_slice(node, node->commit))) {
         slices++;
     }
     if (node->stop_rc != 0) {
@@ -220,7 +234,8 @@ void node_apply(struct node *node) {
     if (node->applied < node->commit) {
         if (slices == SLICES_A_TURN) {
             node->turn_wanted = true;
-        } else if (!node->reading_for_apply && node->applied + 1 < node->window.first) {
+        } else if (!node->reading_for_apply && node->fetched_for_apply == NULL && !node->closing &&
+                   node->applied + 1 < node->window.first) {
             read_from_disk(node, node->commit);
         }
     }

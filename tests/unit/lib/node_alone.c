@@ -69,6 +69,55 @@ Test(lib_node_alone, finds_everything_again_when_reopened) {
     }
 }
 
+static void put_many(struct lkv *db, int count) {
+    struct lkv_queue *queue;
+    cr_assert_eq(lkv_queue_new(&queue), 0);
+    for (int i = 0; i < count; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "many%06d", i);
+        cr_assert_eq(lkv_put_submit(db, bytes(key), bytes("v"), WAIT_MS, queue, NULL), 0);
+    }
+    for (int i = 0; i < count; i++) {
+        struct lkv_msg *msg = lkv_queue_next(queue, WAIT_MS);
+        cr_assert(msg != NULL && lkv_msg_rc(msg) == 0);
+        lkv_msg_free(msg);
+    }
+    lkv_queue_free(queue);
+}
+
+static unsigned long bytes_read(void) {
+    unsigned long count = 0;
+    FILE *file = fopen("/proc/self/io", "re");
+    cr_assert_not_null(file);
+    cr_assert_eq(fscanf(file, "rchar: %lu", &count), 1);
+    (void)fclose(file);
+    return count;
+}
+
+/* It takes several turns, and what was read from disk behind it is not read again for each. */
+Test(lib_node_alone, replays_a_large_delete_without_reading_the_log_again_and_again) {
+    enum { KEYS = 40000, VALUES = 30, VALUE_BYTES = 100000 };
+    static char value[VALUE_BYTES];
+    struct lkv *db = open_lone(world.dirs[0]);
+    put_many(db, KEYS);
+    uint64_t count = 0;
+    cr_assert_eq(lkv_delete_range(db, LKV_STR("many"), LKV_STR("many~"), WAIT_MS, NULL, &count), 0);
+    cr_assert_eq(count, KEYS);
+    for (int i = 0; i < VALUES; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        struct lkv_bytes large = {value, sizeof(value)};
+        cr_assert_eq(lkv_put(db, bytes(key), large, WAIT_MS, NULL), 0);
+    }
+    cr_assert_eq(lkv_close(db, 0), 0);
+    unsigned long before = bytes_read();
+    db = open_lone(world.dirs[0]);
+    cr_assert_eq(status_number(db, "keys"), VALUES);
+    unsigned long read = bytes_read() - before;
+    cr_assert_lt(read, 40UL * 1000 * 1000, "%lu bytes were read", read);
+    cr_assert_eq(lkv_close(db, 0), 0);
+}
+
 /* L20, rule 31: follower first, leader only when its first entry is applied. */
 Test(lib_node_alone, says_follower_then_leader_ready) {
     struct lkv *db = open_lone(world.dirs[0]);

@@ -35,6 +35,31 @@ Test(sim_images, p1_a_laggard_takes_an_image_while_writes_go_on) {
     play_end(&play);
 }
 
+static bool installs(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        if (world->nodes[i].node != NULL && world->nodes[i].node->installing) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its log ends nowhere yet, and it drops what it is sent. */
+Test(sim_images, a_node_that_waits_to_install_an_image_does_not_campaign) {
+    struct sim_plan plan = plan_with_images(39);
+    struct sim_node *laggard;
+    struct play play = begin_with_laggard(&plan, &laggard);
+    plan.disk.sync_hang_ns = 200 * MS_NS;
+    sim_disk_set_latency(laggard->disk, &plan.disk);
+    sim_node_start(laggard);
+    cr_assert(sim_world_until(play.world, installs, 60000), "%s", play.world->failure);
+    cr_expect(laggard->node->installing && laggard->node->gate_closed);
+    sim_disk_set_latency(laggard->disk, &play.world->plan.disk);
+    play_agree(&play);
+    cr_expect(not(laggard->node->gate_closed));
+    play_end(&play);
+}
+
 Test(sim_images, p3_a_transfer_survives_resets_splits_and_crashes) {
     for (uint64_t seed = 41; seed < 51; seed++) {
         struct sim_plan plan = plan_with_images(seed);
