@@ -7,7 +7,7 @@
 enum {
     STALLED_MS = 500
 }; /* a read index that this replica does not reach: ask the leader instead */
-enum { PAGE_BYTES = 1024 * 1024, PAGE_ITEMS = 65536 };
+enum { PAGE_BYTES = 1024 * 1024, PAGE_ITEMS = 65536, COUNT_AT_ONCE = 20000 };
 
 /* The reads of one turn, behind one read index. */
 struct read_batch {
@@ -131,7 +131,7 @@ static void answer_get(struct node *node, struct request *request) {
     }
 }
 
-static void answer_range(struct node *node, struct request *request) {
+static void fill_range(struct node *node, struct request *request) {
     struct kv_query query = {.from = request->key,
                              .to = request->end,
                              .descending = (request->range_flags & LKV_DESCENDING) != 0,
@@ -160,13 +160,64 @@ static void fill(struct node *node, struct request *request) {
     if (request->op == REQUEST_GET) {
         answer_get(node, request);
     } else {
-        answer_range(node, request);
+        fill_range(node, request);
     }
 }
 
+/* ------------------------------------------------------------------ counting, which takes long */
+
+struct count_job {
+    struct loop_job job;
+    struct node *node;
+    struct request *request;
+};
+
+/* Of the state that it finds, which the stamp in its answer names: never older than when it was given
+ * to the queue, so a linearizable read is one here too. */
+static void count_run(struct loop_job *base) {
+    struct count_job *job = LIST_ITEM(base, struct count_job, job);
+    fill_range(job->node, job->request);
+}
+
+static void count_done(struct loop_job *base) {
+    struct count_job *job = LIST_ITEM(base, struct count_job, job);
+    job->node->jobs_outstanding--;
+    job->node->turn_wanted = true;
+    request_finish(job->request);
+    mem_free(job);
+}
+
+static void count_keys(struct node *node, struct request *request) {
+    struct count_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL) {
+        request_fail(request, LKV_ENOMEM, "no memory to count keys");
+        return;
+    }
+    *job = (struct count_job){
+        .node = node, .request = request, .job = {.run = count_run, .done = count_done}};
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}
+
+/* It may pass every key there is; no heartbeat may wait for that. Few keys need not wait behind an image
+ * that is being written. */
+static bool counts_many(struct node *node, const struct request *request) {
+    struct kv_stats stats;
+    if (request->op != REQUEST_RANGE ||
+        (request->range_flags & (int)(LKV_COUNT_ONLY | LKV_TOTAL)) == 0) {
+        return false;
+    }
+    kv_stats(node->kv, &stats);
+    return stats.versions > COUNT_AT_ONCE; /* with tombstones, which are passed too */
+}
+
 void node_answer_read(struct node *node, struct request *request) {
-    fill(node, request);
-    request_finish(request);
+    if (counts_many(node, request)) {
+        count_keys(node, request);
+    } else {
+        fill(node, request);
+        request_finish(request);
+    }
 }
 
 int node_get_local(struct lkv *handle, struct request *request) {

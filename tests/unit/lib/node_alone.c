@@ -85,6 +85,46 @@ static void put_many(struct lkv *db, int count) {
     lkv_queue_free(queue);
 }
 
+static uint64_t count_many(struct lkv *db, size_t limit, int flags, enum lkv_read how) {
+    struct lkv_msg *msg = NULL;
+    uint64_t total = 0;
+    cr_assert_eq(lkv_range(db, LKV_STR("many"), LKV_STR("many~"), limit, flags, how, WAIT_MS, &msg),
+                 0);
+    cr_assert(lkv_msg_u64(msg, "total", &total));
+    cr_assert_eq(lkv_msg_count(msg), (flags & (int)LKV_COUNT_ONLY) != 0 ? 0 : limit);
+    lkv_msg_free(msg);
+    return total;
+}
+
+/* On a thread of their own, when there are so many; each sees what was written before it. */
+Test(lib_node_alone, counts_many_keys_beside_other_work) {
+    enum { KEYS = 25000 };
+    struct lkv *db = open_lone(world.dirs[0]);
+    put_many(db, KEYS);
+    for (uint64_t i = 1; i <= 20; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "many+%lu", i);
+        put(db, key, "v");
+        cr_assert_eq(count_many(db, 0, LKV_COUNT_ONLY, LKV_LINEARIZABLE), KEYS + i);
+        cr_assert_eq(count_many(db, 7, LKV_TOTAL | LKV_KEYS_ONLY, LKV_LOCAL), KEYS + i);
+    }
+    struct lkv_queue *queue;
+    cr_assert_eq(lkv_queue_new(&queue), 0);
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(lkv_range_submit(db, LKV_STR("many"), LKV_STR("many~"), 0, LKV_COUNT_ONLY,
+                                      LKV_LINEARIZABLE, WAIT_MS, queue, NULL),
+                     0);
+    }
+    cr_assert_eq(lkv_close(db, 0), 0);
+    for (int i = 0; i < 10; i++) {
+        struct lkv_msg *msg = lkv_queue_next(queue, WAIT_MS);
+        cr_assert_not_null(msg);
+        cr_assert(lkv_msg_rc(msg) == 0 || lkv_msg_rc(msg) == LKV_ECLOSED);
+        lkv_msg_free(msg);
+    }
+    lkv_queue_free(queue);
+}
+
 static unsigned long bytes_read(void) {
     unsigned long count = 0;
     FILE *file = fopen("/proc/self/io", "re");
