@@ -28,7 +28,7 @@ static const struct error_row *row_of(int rc) {
 }
 
 const char *error_name(int rc) {
-    if (rc >= 0) {
+    if (rc == 0) {
         return "LKV_OK";
     }
     const struct error_row *row = row_of(rc);
@@ -36,7 +36,7 @@ const char *error_name(int rc) {
 }
 
 const char *error_text(int rc) {
-    if (rc >= 0) {
+    if (rc == 0) {
         return "success";
     }
     const struct error_row *row = row_of(rc);

@@ -19,7 +19,7 @@ struct reason {
     char text[REASON_SIZE];
 };
 
-/* "LKV_EBUSY", "LKV_OK", or "LKV_E?" for a number outside the table. Static storage. */
+/* "LKV_EBUSY", "LKV_OK" for 0 alone, or "LKV_E?" for a number outside the table. Static storage. */
 const char *error_name(int rc);
 
 /* The table's sentence, without a full stop. Static storage. */

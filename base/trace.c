@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { TEXT_SIZE = 768, LINE_SIZE = 1024 };
+enum { TEXT_SIZE = 768, LINE_SIZE = 1024, NAME_BYTES = 64 };
 
 /* Appends `text` as the inside of a JSON string; what does not fit is cut at a whole escape. */
 static size_t append_escaped(char *line, size_t at, size_t limit, const char *text) {
@@ -26,6 +26,16 @@ static size_t append_escaped(char *line, size_t at, size_t limit, const char *te
             line[at++] = escape[i];
         }
     }
+    return at;
+}
+
+/* ,"name":"value" with at most NAME_BYTES of the value; the rest of the line has room for them all. */
+static size_t append_name(char *line, size_t at, const char *name, const char *value) {
+    char cut[NAME_BYTES + 1];
+    (void)snprintf(cut, sizeof(cut), "%.*s", NAME_BYTES, value);
+    at += (size_t)snprintf(line + at, LINE_SIZE - at, ",\"%s\":\"", name);
+    at = append_escaped(line, at, LINE_SIZE - 128, cut);
+    line[at++] = '"';
     return at;
 }
 
@@ -51,10 +61,11 @@ void trace_line(const struct trace *trace, enum trace_level level, const char *e
     va_end(args);
 
     char line[LINE_SIZE];
-    int head = snprintf(line, sizeof(line) - 4,
-                        "{\"level\":\"%s\",\"node\":\"%.64s\",\"event\":\"%.64s\",\"text\":\"",
-                        level_name(level), trace->node != NULL ? trace->node : "", event);
-    size_t at = append_escaped(line, (size_t)head, sizeof(line) - 3, text);
+    size_t at = (size_t)snprintf(line, sizeof(line), "{\"level\":\"%s\"", level_name(level));
+    at = append_name(line, at, "node", trace->node != NULL ? trace->node : "");
+    at = append_name(line, at, "event", event);
+    at += (size_t)snprintf(line + at, sizeof(line) - at, ",\"text\":\"");
+    at = append_escaped(line, at, sizeof(line) - 3, text);
     line[at++] = '"';
     line[at++] = '}';
     line[at] = '\0';

@@ -68,6 +68,23 @@ Test(base_trace, text_is_escaped) {
     cr_assert_str_eq(text, "\"text\":\"a\\\"b\\\\c\\u000ad\\u0001\\u007f\\u00ff\"}");
 }
 
+Test(base_trace, node_and_event_are_escaped_and_cut) {
+    struct trace odd = trace;
+    odd.node = "a\"b\n";
+    trace_line(&odd, TRACE_ERROR, "e\\", "t");
+    cr_assert_str_eq(sunk.json, "{\"level\":\"error\",\"node\":\"a\\\"b\\u000a\",\"event\":\"e\\\\\","
+                                "\"text\":\"t\"}");
+    char long_name[2000];
+    memset(long_name, '\n', sizeof(long_name));
+    long_name[sizeof(long_name) - 1] = '\0';
+    odd.node = long_name;
+    trace_line(&odd, TRACE_ERROR, long_name, "%s", long_name);
+    size_t size = strlen(sunk.json);
+    cr_assert_leq(size, 1024);
+    cr_assert_str_eq(sunk.json + size - 8, "\\u000a\"}");
+    cr_assert_not_null(strstr(sunk.json, "\",\"event\":\"\\u000a"));
+}
+
 /* The worst for the length: every byte becomes six, and the cut must not fall into an escape. */
 Test(base_trace, long_text_is_cut_and_still_an_object) {
     for (int shift = 0; shift < 8; shift++) {
