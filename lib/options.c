@@ -180,6 +180,11 @@ void lkv_options_free(struct lkv_options *options) {
 
 int lkv_options_set(struct lkv_options *options, const char *name, const char *text) {
     options->error[0] = '\0';
+    if (name == NULL || text == NULL) {
+        (void)snprintf(options->error, sizeof(options->error), "%.100s is NULL",
+                       name == NULL ? "the name of an option" : name);
+        return LKV_EOPTION;
+    }
     const struct option_row *row = find_row(name);
     if (row == NULL) {
         (void)snprintf(options->error, sizeof(options->error), "there is no option \"%.100s\"",

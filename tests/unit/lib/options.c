@@ -123,6 +123,13 @@ Test(lib_options, say_what_was_expected_and_what_came) {
     accept("timeout_ms", "1");
 }
 
+Test(lib_options, take_no_null) {
+    refuse(NULL, "1");
+    cr_assert_str_eq(lkv_options_error(options), "the name of an option is NULL");
+    refuse("dir", NULL);
+    cr_assert_str_eq(lkv_options_error(options), "dir is NULL");
+}
+
 Test(lib_options, check_names) {
     accept("id", "a");
     accept("id", "A-z_0.9");
