@@ -15,6 +15,8 @@
 
 /* ------------------------------------------------------------------ directory and identity */
 
+#define FIRST_NAME "n1" /* of a node that was told none, in a new directory */
+
 /* The directory's own name must be as durable as what is in it: otherwise a power cut takes both, and
  * the node comes back blank, as another incarnation. Who may enter the parent but not read it cannot
  * sync it, and has to have made the directory beforehand. */
@@ -124,18 +126,32 @@ static int check_peers(const struct node *node, struct reason *why) {
     return 0;
 }
 
-static int check_self_named(const struct node *node, struct reason *why) {
+static int check_self_named(const struct node *node, const char *id, struct reason *why) {
     const struct lkv_options *options = &node->options;
     if (options->peer_count == 0) {
         return 0;
     }
     for (size_t i = 0; i < options->peer_count; i++) {
-        if (strcmp(options->peers[i].name, options->id) == 0) {
+        if (strcmp(options->peers[i].name, id) == 0) {
             return 0;
         }
     }
     return reason_set(why, LKV_EOPTION,
-                      "the option peers must name this node too: \"%s\" is not in it", options->id);
+                      "the option peers must name this node too: \"%s\" is not in it", id);
+}
+
+/* Before anything is made: what the options alone refuse leaves nothing behind. The name may still be
+ * the directory's to say; one that cannot be read is told of later, under the lock. */
+static int check_options(const struct node *node, struct reason *why) {
+    if (node->options.id[0] != '\0') {
+        return check_self_named(node, node->options.id, why);
+    }
+    struct identity identity;
+    int rc = identity_load(node->world.disk, node->dir, &identity, NULL);
+    if (rc != 0 && rc != LKV_ENOENT) {
+        return 0;
+    }
+    return check_self_named(node, rc == 0 ? identity.name : FIRST_NAME, why);
 }
 
 static void new_identity(struct node *node) {
@@ -151,7 +167,7 @@ static int load_identity(struct node *node, struct reason *why) {
     int rc = identity_load(node->world.disk, node->dir, &node->identity, why);
     bool fresh = rc == LKV_ENOENT;
     if (fresh) {
-        complete_name(node, "n1");
+        complete_name(node, FIRST_NAME);
         new_identity(node);
     } else if (rc != 0) {
         return rc;
@@ -161,7 +177,7 @@ static int load_identity(struct node *node, struct reason *why) {
     if (!fresh && ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0)) {
         return rc;
     }
-    rc = check_self_named(node, why);
+    rc = check_self_named(node, node->options.id, why);
     if (rc != 0) {
         return rc;
     }
@@ -209,7 +225,10 @@ int node_start_disk(struct node *node, struct reason *why) {
     if (node->dir[0] == '\0') {
         return reason_set(why, LKV_EOPTION, "the option dir is not set");
     }
-    int rc = make_dirs(node, why);
+    int rc = check_options(node, why);
+    if (rc == 0) {
+        rc = make_dirs(node, why);
+    }
     if (rc == 0) {
         rc = load_identity(node, why);
     }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { NS_PER_MS = 1000000 };
 
@@ -303,6 +304,17 @@ static void fini_sync(struct loop_uv *loop) {
     (void)pthread_mutex_destroy(&loop->mutex);
 }
 
+/* libuv 1.44 leaks its epoll descriptor when uv_loop_init fails behind it, as it does when the
+ * descriptors run out. A later version may close it itself, and closing it twice could hit a stranger's. */
+static int init_uv(struct loop_uv *loop) {
+    loop->uv.backend_fd = -1;
+    int status = uv_loop_init(&loop->uv);
+    if (status != 0 && loop->uv.backend_fd >= 0 && uv_version() >> 8 == (1 << 8 | 44)) {
+        (void)close(loop->uv.backend_fd);
+    }
+    return status;
+}
+
 static struct loop_uv *new_loop(const struct loop_events *events, const char *name, bool workers) {
     struct loop_uv *loop = mem_calloc(1, sizeof(*loop));
     if (loop != NULL) {
@@ -331,7 +343,7 @@ int loop_uv_open(struct loop **out, const struct loop_events *events, const char
         (void)reason_set(why, rc, "cannot make a mutex for the event loop");
         goto fail_after_new;
     }
-    int status = uv_loop_init(&loop->uv);
+    int status = init_uv(loop);
     if (status != 0) {
         rc = status == UV_ENOMEM ? LKV_ENOMEM : LKV_EIO;
         (void)reason_set(why, rc, "cannot make an event loop: %s", uv_strerror(status));

@@ -22,6 +22,7 @@ serve 3 --dir "$T/x" --trace loud
 [[ ! -e $T/x ]] || fail "a refused start made a directory"
 serve 3 --dir "$T/w" --peers n1=127.0.0.1:1,n2=127.0.0.1:2
 said "n9"
+[[ ! -e $T/w ]] || fail "a start refused for its peers made a directory"
 serve 3 --dir "$T/no/parent"
 : >"$T/file"
 serve 3 --dir "$T/file"
