@@ -86,10 +86,10 @@ struct node {
 
     /* Any thread. */
     struct inbox inbox;
-    atomic_size_t inbox_bytes; /* of the requests in it */
-    atomic_bool role_freed;    /* a role message was freed: role_pump */
-    struct kv *kv;             /* readable at any time */
-    pthread_mutex_t mutex;     /* of the fields up to the next comment */
+    atomic_size_t held_bytes; /* of callers' requests without their final message */
+    atomic_bool role_freed;   /* a role message was freed: role_pump */
+    struct kv *kv;            /* readable at any time */
+    pthread_mutex_t mutex;    /* of the fields up to the next comment */
     pthread_cond_t changed_cond;
     bool close_requested, finished;
     bool settled;   /* has led, has stopped or has met a full disk: what lkv_open waits for alone */
@@ -175,7 +175,6 @@ struct node {
     bool installing; /* appends are dropped while a received image replaces the log */
     bool restart_given;
     uint64_t install_retry_ns; /* 0, or: the log's restart found no room, and is tried again then */
-    uint64_t install_refused;  /* peer whose install could not begin; the core is told next turn */
 
     struct role role_events;
     bool close_begun, closing, finished_loop;
@@ -273,6 +272,8 @@ MUST_USE int node_image_remove_older(struct node *node, uint64_t keep);
 void node_image_install(struct node *node, uint64_t peer_id);
 void node_image_ack(struct node *node, struct peer *from, struct slice body);
 void node_image_peer_down(struct node *node, struct peer *peer);
+/* Index of the oldest image on its way to somebody; UINT64_MAX: none. */
+uint64_t node_image_send_oldest(const struct node *node);
 uint64_t node_image_timer(struct node *node, uint64_t now_ns); /* when next */
 void node_image_send_cancel(struct node *node);                /* closing */
 

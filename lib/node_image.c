@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { HOLD_IMAGES = 4, HOLD_BYTES = 64 * 1024 * 1024 }; /* of log, at most, for slow followers */
+
 struct image_job {
     struct loop_job job;
     struct node *node;
@@ -14,7 +16,8 @@ struct image_job {
     char path[1200];
     struct kv_image_info info;
     uint64_t bytes_before; /* bytes_since_image when it was begun */
-    int rc;
+    uint64_t hold;         /* the log above it stays */
+    int rc, clean_rc;
     struct reason why;
 };
 
@@ -55,12 +58,10 @@ int node_image_remove_older(struct node *node, uint64_t keep) {
 
 /* The log behind the image, less what slow followers may still want of it. */
 static int drop_behind(struct image_job *job) {
-    uint64_t index = job->info.stamp.index;
     uint64_t keep = job->node->options.keep_entries;
-    if (index <= keep) {
-        return 0;
-    }
-    return log_drop_prefix(job->node->log, index - keep, &job->why);
+    uint64_t index = job->info.stamp.index > keep ? job->info.stamp.index - keep : 0;
+    index = index < job->hold ? index : job->hold;
+    return index > 0 ? log_drop_prefix(job->node->log, index, &job->why) : 0;
 }
 
 static void image_run(struct loop_job *base) {
@@ -69,12 +70,32 @@ static void image_run(struct loop_job *base) {
     job->rc = kv_image_save(job->view, node->world.disk, node->image_dir, job->path,
                             node->identity.cluster_id, (struct slice){0}, &node->image_cancel,
                             &job->info, &job->why);
+    kv_view_close(job->view); /* here: what it was the last to pin takes a while to free */
     if (job->rc == 0) {
-        job->rc = node_image_remove_older(node, job->info.stamp.index);
+        job->clean_rc = node_image_remove_older(node, job->info.stamp.index);
     }
-    if (job->rc == 0) {
-        job->rc = drop_behind(job);
+    if (job->rc == 0 && job->clean_rc == 0) {
+        job->clean_rc = drop_behind(job);
     }
+}
+
+/* The image is durable; whether the clean-up behind it went well is another matter. */
+static void take_image(struct node *node, const struct image_job *job) {
+    trace_line(&node->trace, TRACE_INFO, "image-saved", "%s: %" PRIu64 " keys, %" PRIu64 " bytes",
+               job->path, job->info.keys, job->info.bytes);
+    if (job->clean_rc != 0) {
+        trace_line(&node->trace, TRACE_WARN, "image-cleanup", "behind %s: %s: %s", job->path,
+                   error_text(job->clean_rc), job->why.text);
+    }
+    node->image_index = job->info.stamp.index;
+    node->image_term = job->info.stamp.term;
+    node->bytes_since_image -=
+        job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
+    struct raft_event event = {.kind = RAFT_LOG_PREFIX,
+                               .log_prefix = {.first = log_first(node->log),
+                                              .image_index = node->image_index,
+                                              .image_term = node->image_term}};
+    node_step(node, &event);
 }
 
 static void image_done(struct loop_job *base) {
@@ -83,27 +104,33 @@ static void image_done(struct loop_job *base) {
     node->jobs_outstanding--;
     node->image_running = false;
     node->turn_wanted = true;
-    kv_view_close(job->view);
     if (job->rc != 0) {
         /* No log entry was lost for it; the next attempt comes after as many bytes again. */
         trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
         node->bytes_since_image = 0;
     } else if (job->info.stamp.index > node->image_index) {
-        trace_line(&node->trace, TRACE_INFO, "image-saved",
-                   "%s: %" PRIu64 " keys, %" PRIu64 " bytes", job->path, job->info.keys,
-                   job->info.bytes);
-        node->image_index = job->info.stamp.index;
-        node->image_term = job->info.stamp.term;
-        node->bytes_since_image -= job->bytes_before < node->bytes_since_image
-                                       ? job->bytes_before
-                                       : node->bytes_since_image;
-        struct raft_event event = {.kind = RAFT_LOG_PREFIX,
-                                   .log_prefix = {.first = log_first(node->log),
-                                                  .image_index = node->image_index,
-                                                  .image_term = node->image_term}};
-        node_step(node, &event);
+        take_image(node, job);
     }
     mem_free(job);
+}
+
+/* What followers that are being served still need: without it one that gets an image under load finds
+ * the log gone behind it, and needs the next image, and the next. Bounded: a follower too slow for a log
+ * of this size gets a newer image after all. */
+static uint64_t hold_for_followers(struct node *node) {
+    if (log_bytes(node->log) > HOLD_IMAGES * node->options.image_log_bytes + HOLD_BYTES) {
+        return UINT64_MAX;
+    }
+    struct raft_peer_status rows[RAFT_MEMBERS_MAX];
+    size_t count = raft_peers(node->raft, rows, RAFT_MEMBERS_MAX);
+    uint64_t hold = node_image_send_oldest(node);
+    for (size_t i = 0; i < count; i++) {
+        if (node->role == RAFT_LEADER && rows[i].up && rows[i].state != RAFT_INSTALL &&
+            rows[i].match < hold) {
+            hold = rows[i].match;
+        }
+    }
+    return hold;
 }
 
 void node_image_consider(struct node *node) {
@@ -120,6 +147,7 @@ void node_image_consider(struct node *node) {
     }
     job->node = node;
     job->bytes_before = node->bytes_since_image;
+    job->hold = hold_for_followers(node);
     node_image_path(node, node->applied, job->path, sizeof(job->path));
     job->job.run = image_run;
     job->job.done = image_done;

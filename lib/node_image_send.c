@@ -114,8 +114,9 @@ void node_image_install(struct node *node, uint64_t peer_id) {
     if (peer == NULL || peer->send != NULL || node->closing || send == NULL || chunk == NULL) {
         mem_free(send);
         mem_free(chunk);
-        node->install_refused =
-            peer_id; /* told at the turn's end: an update is being carried out */
+        if (peer != NULL) {
+            peer->install_refused = true; /* told at the turn's end, not within an update */
+        }
         return;
     }
     *send = (struct image_send){.node = node,
@@ -168,15 +169,28 @@ void node_image_send_cancel(struct node *node) {
     }
 }
 
-uint64_t node_image_timer(struct node *node, uint64_t now_ns) {
-    uint64_t next = UINT64_MAX;
-    if (node->install_refused != RAFT_NOBODY) {
+static void tell_refused(struct node *node, struct peer *peer) {
+    if (peer->install_refused) {
+        peer->install_refused = false;
         struct raft_event event = {.kind = RAFT_IMAGE_SENT,
-                                   .image_sent = {.peer = node->install_refused, .rc = LKV_EBUSY}};
-        node->install_refused = RAFT_NOBODY;
+                                   .image_sent = {.peer = peer->id, .rc = LKV_EBUSY}};
         node_step(node, &event);
     }
+}
+
+uint64_t node_image_send_oldest(const struct node *node) {
+    uint64_t oldest = UINT64_MAX;
     for (size_t i = 0; i < node->peer_count; i++) {
+        const struct image_send *send = node->peers[i]->send;
+        oldest = send != NULL && send->index < oldest ? send->index : oldest;
+    }
+    return oldest;
+}
+
+uint64_t node_image_timer(struct node *node, uint64_t now_ns) {
+    uint64_t next = UINT64_MAX;
+    for (size_t i = 0; i < node->peer_count; i++) {
+        tell_refused(node, node->peers[i]);
         struct image_send *send = node->peers[i]->send;
         if (send == NULL || send->reading) {
             continue;

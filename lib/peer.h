@@ -40,6 +40,7 @@ struct peer {
     uint32_t silences;      /* connections given up for that since */
     struct buffer scratch;
     struct image_send *send; /* an image on its way there */
+    bool install_refused;    /* one that could not begin; the core is told at the turn's end */
 };
 
 MUST_USE int peer_open(struct node *node, const char *name, const char *address, struct peer **out);
