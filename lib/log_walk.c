@@ -1,11 +1,12 @@
 /* lkv_log_walk: a node's log as a person may want to see it, from a directory that nobody holds. */
 #include "kv/command.h"
+#include "lib/api.h"
 #include "lib/identity.h"
 #include "lib/msg.h"
+#include "lib/node.h"
 #include "lib/uv/disk_posix.h"
 #include "log/log.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 struct walk {
@@ -59,10 +60,8 @@ static int on_visit(void *arg, const struct log_visit *what) {
 
 static int newest_image(void *arg, const char *name) {
     uint64_t *newest = arg;
-    uint64_t index = 0;
-    if (sscanf(name, "%20" SCNu64 ".img", &index) == 1 && index > *newest) {
-        *newest = index;
-    }
+    uint64_t index = node_image_name_index(name);
+    *newest = index > *newest ? index : *newest;
     return 0;
 }
 
@@ -118,6 +117,9 @@ int lkv_log_walk(const char *dir, int (*visit)(void *arg, const struct lkv_log_i
     }
     if (why != NULL) {
         *why = NULL;
+    }
+    if (rc < 0) {
+        (void)api_fail_with(rc, &reason);
     }
     if (rc < 0 && why != NULL && reason.text[0] != '\0') {
         *why = msg_new(LKV_REPLY, NULL);

@@ -45,6 +45,9 @@ static int walk(const char *dir) {
     int rc = lkv_log_walk(dir, visit, &world, &why);
     (void)snprintf(why_text, sizeof(why_text), "%s", why != NULL ? lkv_msg_text(why) : "");
     cr_assert_eq(rc < 0, why != NULL, "%s", lkv_error_name(rc));
+    if (rc < 0) {
+        cr_assert_str_eq(lkv_last_text(), why_text);
+    }
     lkv_msg_free(why);
     return rc;
 }
@@ -187,6 +190,26 @@ Test(lib_log_walk, shows_damage_and_goes_on) {
         }
     }
     cr_assert_str_eq(record(5)->type, "delete", "what lies behind it is shown");
+}
+
+static void make_image_file(const char *name) {
+    char path[2 * PATH_BYTES];
+    (void)snprintf(path, sizeof(path), "%.200s/image/%s", world.dirs[0], name);
+    FILE *file = fopen(path, "we");
+    cr_assert_not_null(file, "%s", path);
+    (void)fclose(file);
+}
+
+/* Below an image damage does not count; a half-made image stands for nothing. */
+Test(lib_log_walk, a_half_made_image_hides_no_damage) {
+    char name[PATH_BYTES];
+    damage_text(world.dirs[0], "second value", name);
+    make_image_file("00000000000000000005.img.tmp");
+    cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
+    cr_assert_geq(count_kind(LKV_LOG_DAMAGED), 1);
+    make_image_file("00000000000000000005.img");
+    cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
+    cr_assert_eq(count_kind(LKV_LOG_DAMAGED), 0);
 }
 
 Test(lib_log_walk, says_when_the_identity_cannot_be_read) {
