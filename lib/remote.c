@@ -1,8 +1,9 @@
 /*     CONNECTING ──> UP ──> DOWN        (DOWN also straight from CONNECTING)
  *
- * A request that was taken lies in three places until it is answered, lost or expired: `in_flight` in
- * the order of sending, a slot by its number, and the deadlines. A number is a sequence number above a
- * slot's index, so a late or doubled reply finds the slot, but not itself in it.
+ * A request that was taken lies in three places until it is answered, lost or expired: a list in the
+ * order of sending (`unsent` until it is written, then `in_flight`), a slot by its number, and the
+ * deadlines. A number is a sequence number above a slot's index, so a late or doubled reply finds the
+ * slot, but not itself in it.
  */
 #include "lib/remote.h"
 
@@ -40,14 +41,15 @@ struct remote {
     struct net_conn *conn; /* NULL when DOWN */
     struct wire_decoder *decoder;
     struct wire_input input;
-    struct buffer scratch; /* the request being encoded */
-    struct list_link in_flight;
-    struct slot *slots; /* owned */
+    struct buffer scratch;      /* the request being encoded */
+    struct list_link unsent;    /* waits for the connection: nothing of it was written */
+    struct list_link in_flight; /* written */
+    struct slot *slots;         /* owned */
     size_t slot_count;
     uint32_t first_free; /* SLOTS_MAX: none */
     uint64_t sequence;
-    size_t count;        /* in flight */
-    size_t unsent_bytes; /* cost of those that wait for the connection */
+    size_t count;        /* in both lists */
+    size_t unsent_bytes; /* cost of those in `unsent`, while CONNECTING */
     struct deadlines deadlines;
     uint64_t opened_ns;
     uint64_t silent_since_ns; /* nothing heard although something is owed */
@@ -101,7 +103,8 @@ static void enlist(struct remote *remote, struct request *request) {
     slot->request = request;
     remote->sequence++;
     remote->count++;
-    list_push_back(&remote->in_flight, &request->link);
+    list_push_back(remote->state == REMOTE_UP ? &remote->in_flight : &remote->unsent,
+                   &request->link);
     deadlines_add(&remote->deadlines, request);
 }
 
@@ -130,7 +133,7 @@ static void end_call(struct remote *remote) {
     if (remote->calls > 0 || !remote->closed) {
         return;
     }
-    ASSERT(list_empty(&remote->in_flight));
+    ASSERT(list_empty(&remote->in_flight) && list_empty(&remote->unsent));
     wire_decoder_free(remote->decoder);
     wire_input_fini(&remote->input);
     buffer_fini(&remote->scratch);
@@ -143,18 +146,18 @@ static void lose(struct remote *remote, struct request *request, bool sent, int 
     remote->events.on_lost(remote->events.arg, request, sent, rc);
 }
 
-static void lose_all(struct remote *remote, bool sent, int rc) {
-    while (!list_empty(&remote->in_flight)) {
-        lose(remote, LIST_ITEM(remote->in_flight.next, struct request, link), sent, rc);
+static void lose_all(struct remote *remote, struct list_link *list, bool sent, int rc) {
+    while (!list_empty(list)) {
+        lose(remote, LIST_ITEM(list->next, struct request, link), sent, rc);
     }
 }
 
 /* The connection itself is closed already. */
 static void go_down(struct remote *remote, int rc) {
-    bool sent = remote->state == REMOTE_UP;
     remote->state = REMOTE_DOWN;
     remote->conn = NULL;
-    lose_all(remote, sent, rc);
+    lose_all(remote, &remote->in_flight, true, rc);
+    lose_all(remote, &remote->unsent, false, rc);
     if (!remote->closed) {
         remote->events.on_down(remote->events.arg, rc);
     }
@@ -302,16 +305,22 @@ static int write_or_wait(struct remote *remote, const struct request *request, u
     return 0;
 }
 
-static int write_waiting(struct remote *remote) {
+/* After an error those that were not written are still in `unsent`. */
+static int write_unsent(struct remote *remote) {
     uint64_t now_ns = loop_now_ns(remote->loop);
     int rc = 0;
     remote->unsent_bytes = 0;
-    struct list_link *head = &remote->in_flight;
-    for (struct list_link *at = head->next; rc == 0 && at != head; at = at->next) {
-        const struct request *request = LIST_ITEM(at, struct request, link);
-        if (request->deadline_ns > now_ns) { /* else it is about to be lost */
-            struct wire_call call = call_of(remote, request, now_ns);
-            rc = write_call(remote, &call);
+    while (rc == 0 && !list_empty(&remote->unsent)) {
+        struct request *request = LIST_ITEM(remote->unsent.next, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            lose(remote, request, false, LKV_ETIMEOUT);
+            continue;
+        }
+        struct wire_call call = call_of(remote, request, now_ns);
+        rc = write_call(remote, &call);
+        if (rc == 0) {
+            list_remove(&request->link);
+            list_push_back(&remote->in_flight, &request->link);
         }
     }
     return rc;
@@ -421,10 +430,10 @@ static void on_open(void *arg) {
     begin_call(remote);
     remote->state = REMOTE_UP;
     hear(remote);
-    int rc = write_waiting(remote);
+    int rc = write_unsent(remote);
     if (rc != 0) {
         break_off(remote, rc);
-    } else {
+    } else if (!remote->closed) { /* by on_lost */
         remote->events.on_up(remote->events.arg);
     }
     end_call(remote);
@@ -454,6 +463,7 @@ static struct remote *remote_new(struct loop *loop, const struct remote_events *
     remote->events = *events;
     wire_input_init(&remote->input);
     buffer_init(&remote->scratch);
+    list_init(&remote->unsent);
     list_init(&remote->in_flight);
     remote->first_free = SLOTS_MAX;
     remote->opened_ns = loop_now_ns(loop);

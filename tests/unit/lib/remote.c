@@ -281,6 +281,67 @@ Test(lib_remote, nothing_was_sent_while_it_was_not_connected) {
     cr_assert(!seen.up);
 }
 
+/* Its time was over when the connection stood, but nobody had looked at the clock yet. */
+Test(lib_remote, what_expired_just_before_it_was_connected_was_not_sent) {
+    close_remote();
+    paper_cut(paper, ADDRESS, true);
+    connect_remote();
+    put(100);
+    put(5000);
+    paper_advance(paper, 100);
+    cr_assert_eq(seen.lost, 0);
+    paper_cut(paper, ADDRESS, false);
+    paper_run(paper);
+    cr_assert_eq(seen.lost, 1);
+    cr_assert_eq(seen.lost_sent, 0);
+    cr_assert_eq(seen.lost_rc, LKV_ETIMEOUT);
+    cr_assert_eq(seen.finished, 1);
+}
+
+Test(lib_remote, may_be_closed_when_it_loses_what_expired) {
+    close_remote();
+    paper_cut(paper, ADDRESS, true);
+    connect_remote();
+    put(100);
+    put(5000);
+    paper_advance(paper, 100);
+    paper_cut(paper, ADDRESS, false);
+    seen.close_when_lost = true;
+    seen.up = false;
+    paper_run(paper);
+    cr_assert_null(remote);
+    cr_assert_eq(seen.lost, 2);
+    cr_assert_eq(seen.lost_sent, 0);
+    cr_assert(!seen.up);
+}
+
+/* S28: what waited for the connection, from the one on that could not be written. */
+Test(lib_remote, what_could_not_be_written_was_not_sent) {
+    enum { WRITES = 4 };
+    static uint8_t value[100 * 1024]; /* each needs memory for itself */
+    size_t half_way = 0;
+    atomic_store(&host.role, HOST_STOPPED); /* the store behind asserts that it has memory */
+    for (uint64_t n = 0; n < 40; n++) {
+        close_remote();
+        paper_run(paper);
+        memset(&seen, 0, sizeof(seen));
+        seen.down_rc = 1;
+        connect_remote();
+        for (int i = 0; i < WRITES; i++) {
+            struct request *request = new_put(slice_of(value, sizeof(value)), 5000);
+            cr_assert_eq(remote_submit(remote, request), 0);
+        }
+        mem_fail_after(n);
+        paper_run(paper);
+        mem_fail_never();
+        paper_run(paper);
+        size_t unsent = seen.lost - seen.lost_sent;
+        cr_assert_eq(seen.refused + seen.finished + seen.lost, WRITES);
+        half_way += unsent > 0 && unsent < WRITES ? 1 : 0;
+    }
+    cr_assert_gt(half_way, 0);
+}
+
 Test(lib_remote, sends_what_was_submitted_while_it_connected) {
     close_remote();
     connect_remote();
