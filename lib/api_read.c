@@ -71,7 +71,11 @@ int lkv_get_copy(struct lkv *db, struct lkv_bytes bytes, void *buf, size_t cap, 
     }
     struct slice key;
     int rc = check_key(db, bytes, &key);
-    return rc == 0 ? db->ops->get_copy(db, key, buf, cap, size) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    rc = db->ops->get_copy(db, key, buf, cap, size);
+    return rc == 0 ? 0 : api_fail(rc, "%s", error_text(rc));
 }
 
 /* ------------------------------------------------------------------ ranges */

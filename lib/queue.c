@@ -3,7 +3,7 @@
  * the list becomes non-empty or empty, so a burst of messages costs one system call. */
 #include "base/assert.h"
 #include "base/mem.h"
-#include "lib/handle.h"
+#include "lib/api.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -35,7 +35,7 @@ int lkv_queue_new(struct lkv_queue **out) {
     *out = NULL;
     struct lkv_queue *queue = mem_calloc(1, sizeof(*queue));
     if (queue == NULL) {
-        return LKV_ENOMEM;
+        return api_fail(LKV_ENOMEM, "out of memory for a queue");
     }
     int rc = LKV_ENOMEM;
     list_init(&queue->messages);
@@ -54,7 +54,7 @@ fail_after_mutex:
     (void)pthread_mutex_destroy(&queue->mutex);
 fail_after_alloc:
     mem_free(queue);
-    return rc;
+    return api_fail(rc, "no descriptor or memory for a queue: %s", error_text(rc));
 }
 
 void lkv_queue_free(struct lkv_queue *queue) {

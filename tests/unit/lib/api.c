@@ -88,6 +88,9 @@ static int fake_get_local(struct lkv *db, struct request *request) {
 static int fake_get_copy(struct lkv *db, struct slice key, void *into, size_t capacity,
                          size_t *size) {
     (void)db;
+    if (fake.reply_rc != 0) {
+        return fake.reply_rc;
+    }
     *size = key.size;
     memcpy(into, key.data, key.size < capacity ? key.size : capacity);
     return 0;
@@ -280,6 +283,17 @@ Test(lib_api, what_a_handle_cannot_do_is_unsupported) {
     cr_assert_eq(size, 3);
     cr_assert_eq(lkv_get_copy(db, LKV_STR(""), into, 2, &size), LKV_EINVAL);
     cr_assert_eq(lkv_role_watch(db, NULL, NULL), LKV_EINVAL);
+}
+
+Test(lib_api, what_get_copy_does_not_find_is_no_older_calls_failure) {
+    size_t size;
+    char into[2];
+    fake.ops.get_copy = fake_get_copy;
+    cr_assert_eq(lkv_get_copy(db, LKV_STR(""), into, 2, &size), LKV_EINVAL);
+    cr_assert_str_eq(lkv_last_text(), "the key is empty");
+    fake.reply_rc = LKV_ENOTFOUND;
+    cr_assert_eq(lkv_get_copy(db, LKV_STR("k"), into, 2, &size), LKV_ENOTFOUND);
+    cr_assert_str_eq(lkv_last_text(), lkv_error_text(LKV_ENOTFOUND));
 }
 
 Test(lib_api, close_passes_the_time_for_a_handover) {

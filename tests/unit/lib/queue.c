@@ -120,4 +120,5 @@ Test(lib_queue, fails_cleanly_without_memory) {
     mem_fail_never();
     cr_assert_eq(rc, LKV_ENOMEM);
     cr_assert_null(other);
+    cr_assert_str_eq(lkv_last_text(), "out of memory for a queue");
 }
