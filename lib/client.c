@@ -306,11 +306,19 @@ static void leave_target(struct client *client, uint64_t now_ns) {
     client->retry_at_ns = now_ns + backoff_ns(client);
 }
 
+static const char *take_endpoint(struct client *client) {
+    const char *address = client->endpoints[client->next_endpoint];
+    client->next_endpoint = (client->next_endpoint + 1) % client->endpoint_count;
+    return address;
+}
+
 static void choose_target(struct client *client) {
     const char *address = client->leader;
     if (address[0] == '\0') {
-        address = client->endpoints[client->next_endpoint];
-        client->next_endpoint = (client->next_endpoint + 1) % client->endpoint_count;
+        address = take_endpoint(client);
+        if (strcmp(address, client->target) == 0) { /* just left; a redirect had led to it */
+            address = take_endpoint(client);
+        }
     }
     (void)snprintf(client->target, sizeof(client->target), "%s", address);
     client->leader[0] = '\0';
@@ -476,7 +484,7 @@ static int submit(struct lkv *db, struct request *request) {
     struct client *client = client_of(db);
     size_t before =
         atomic_fetch_add_explicit(&client->held_bytes, request->cost, memory_order_relaxed);
-    if (before + request->cost > client->held_bytes_max) {
+    if (before > 0 && before + request->cost > client->held_bytes_max) {
         atomic_fetch_sub_explicit(&client->held_bytes, request->cost, memory_order_relaxed);
         return LKV_EBUSY;
     }

@@ -16,6 +16,7 @@ static struct host_store store;
 static struct host hosts[NODES];
 static bool running[NODES];
 static struct client *client;
+static struct net_listener *mute; /* accepts, and never says a word */
 static struct lkv *db;
 static struct lkv_queue *queue;
 
@@ -99,6 +100,10 @@ static void close_paper(void) {
         if (running[i]) {
             stop_node(i);
         }
+    }
+    if (mute != NULL) {
+        net_listener_close(mute);
+        mute = NULL;
     }
     paper_free(paper);
     host_store_close(&store);
@@ -249,6 +254,59 @@ Test(lib_client, a_node_that_never_answers_the_connect_is_given_up) {
     cr_assert_eq(ended(0), 1);
 }
 
+static void ignore_data(void *arg, struct slice bytes) {
+    (void)arg;
+    (void)bytes;
+}
+
+static void ignore_close(void *arg, int rc) {
+    (void)arg;
+    (void)rc;
+}
+
+static void accept_mutely(void *arg, struct net_conn *conn) {
+    static const struct net_conn_events mute_events = {.on_data = ignore_data,
+                                                       .on_close = ignore_close};
+    (void)arg;
+    net_attach(conn, &mute_events, NULL);
+}
+
+/* As a process that was stopped does: its system still accepts. */
+Test(lib_client, an_endpoint_that_accepts_and_never_answers_is_given_up) {
+    cr_assert_eq(net_listen(node_net, "mute:1", accept_mutely, NULL, &mute, NULL), 0);
+    stop_client();
+    start_client("mute:1,n1:1");
+    paper_run(paper);
+    for (int i = 0; i < 10; i++) {
+        get(5000);
+    }
+    put(5000);
+    for (int i = 0; i < 100; i++) {
+        get(5000);
+    }
+    paper_advance(paper, 2600);
+    struct lkv_msg *msg = lkv_queue_next(queue, 0);
+    cr_assert_eq(lkv_msg_rc(msg), LKV_EUNKNOWN, "it may have been applied there");
+    lkv_msg_free(msg);
+    cr_assert_eq(ended(LKV_ENOTFOUND), 110, "the next endpoint answers");
+    assert_put_works();
+}
+
+/* Its address is known from a redirect; the next endpoint in turn would be the same node. */
+Test(lib_client, a_leader_that_vanished_is_not_asked_next) {
+    lead(1);
+    assert_put_works();
+    paper_cut(paper, addresses[1], true);
+    put(5000);
+    paper_advance(paper, 100);
+    lead(2);
+    atomic_store(&hosts[1].role, HOST_LEADER);
+    paper_advance(paper, 2500);
+    cr_assert_eq(ended(LKV_EUNKNOWN), 1);
+    assert_put_works();
+    cr_assert_eq(atomic_load(&hosts[1].passed_on), 0);
+}
+
 Test(lib_client, a_broken_connection_makes_writes_unknown_and_reads_move) {
     atomic_store(&hosts[0].role, HOST_SILENT);
     put(1000);
@@ -384,6 +442,17 @@ Test(lib_client, more_than_it_may_hold_is_busy) {
     host_answer_kept(&hosts[0]);
     paper_run(paper);
     cr_assert_eq(ended(0), taken);
+    assert_put_works();
+}
+
+/* Else it would be busy for ever: a node takes it too. */
+Test(lib_client, one_request_may_be_larger_than_all_that_it_may_hold) {
+    static char value[2 << 20];
+    struct lkv_bytes large = {.data = value, .size = sizeof(value)};
+    cr_assert_eq(lkv_put_submit(db, LKV_STR("k"), large, 5000, queue, NULL), 0);
+    cr_assert_eq(lkv_put_submit(db, LKV_STR("k"), large, 5000, queue, NULL), LKV_EBUSY);
+    paper_run(paper);
+    cr_assert_eq(ended(0), 1);
     assert_put_works();
 }
 
