@@ -72,7 +72,12 @@ void node_read_done(struct node *node, const struct raft_read_result *result) {
         }
         struct list_link *link;
         while ((link = list_pop_front(&batch->requests)) != NULL) {
-            node_wait_for_leader(node, LIST_ITEM(link, struct request, link));
+            struct request *request = LIST_ITEM(link, struct request, link);
+            if (result->rc == LKV_EBUSY && (request->forwarded || request->no_park)) {
+                request_fail(request, LKV_EBUSY, "too many reads wait for a quorum");
+            } else {
+                node_wait_for_leader(node, request);
+            }
         }
         list_remove(at);
         mem_free(batch);

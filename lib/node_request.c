@@ -13,13 +13,14 @@ enum { PARK_RETRY_MS = 50 };
 
 int node_submit(struct lkv *handle, struct request *request) {
     struct node *node = (struct node *)handle;
-    size_t before = atomic_fetch_add(&node->inbox_bytes, request->cost);
+    size_t before = atomic_fetch_add(&node->held_bytes, request->cost);
     if (before > 0 && before + request->cost > node->options.inflight_bytes_max) {
-        atomic_fetch_sub(&node->inbox_bytes, request->cost);
+        atomic_fetch_sub(&node->held_bytes, request->cost);
         return LKV_EBUSY;
     }
+    request->held = &node->held_bytes;
     switch (inbox_push(&node->inbox, request)) {
-    case INBOX_CLOSED: atomic_fetch_sub(&node->inbox_bytes, request->cost); return LKV_ECLOSED;
+    case INBOX_CLOSED: return LKV_ECLOSED; /* freeing the request uncounts it */
     case INBOX_PUSHED_FIRST: loop_wake(node->world.loop); break;
     case INBOX_PUSHED: break; /* a wake-up is already on its way */
     }
@@ -29,7 +30,6 @@ int node_submit(struct lkv *handle, struct request *request) {
 static void route_all(struct node *node, struct request *oldest) {
     while (oldest != NULL) {
         struct request *next = oldest->inbox_next;
-        atomic_fetch_sub(&node->inbox_bytes, oldest->cost);
         node_route(node, oldest);
         oldest = next;
     }

@@ -292,7 +292,7 @@ enum raft_role {
 struct raft_read_result {
     uint64_t context;
     uint64_t index; /* serve when applied >= index */
-    int rc;         /* 0; LKV_ENOTLEADER, LKV_ENOLEADER (deposed, no leader, lost): ask again */
+    int rc;         /* 0; LKV_ENOTLEADER, LKV_ENOLEADER (deposed, lost), LKV_EBUSY: ask again */
 };
 
 /* Zero-initialise once and reuse; the arrays belong to it until raft_update_fini. Valid until the

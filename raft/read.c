@@ -160,7 +160,8 @@ void read_reply(struct raft *raft, const struct raft_message *message) {
     if (!ours) {
         return;
     }
-    int rc = message->read_reply.rc == 0 ? 0 : LKV_ENOLEADER;
+    int rc = message->read_reply.rc;
+    rc = rc == 0 || rc == LKV_EBUSY ? rc : LKV_ENOLEADER;
     while (reads->count > 0 && item(reads, 0)->round <= message->read_reply.context) {
         finish(raft, item(reads, 0), message->read_reply.index, rc);
         reads->head = (reads->head + 1) & (reads->capacity - 1);

@@ -136,7 +136,7 @@ static unsigned long bytes_read(void) {
 
 /* It takes several turns, and what was read from disk behind it is not read again for each. */
 Test(lib_node_alone, replays_a_large_delete_without_reading_the_log_again_and_again) {
-    enum { KEYS = 40000, VALUES = 30, VALUE_BYTES = 100000 };
+    enum { KEYS = 30000, VALUES = 30, VALUE_BYTES = 100000 };
     static char value[VALUE_BYTES];
     struct lkv *db = open_lone(world.dirs[0]);
     put_many(db, KEYS);

@@ -276,6 +276,51 @@ Test(lib_node_three, waits_with_later_terms_until_stepping_down_is_freed) {
 }
 
 /* L20 */
+static int submit_reads(struct lkv *db, struct lkv_queue *queue, int64_t timeout_ms, int most) {
+    int count = 0, rc = 0;
+    while (count < most && rc == 0) {
+        rc = lkv_get_submit(db, LKV_STR("k"), LKV_LINEARIZABLE, timeout_ms, queue, NULL);
+        count += rc == 0;
+    }
+    cr_assert(rc == 0 || rc == LKV_EBUSY, "%s", lkv_error_name(rc));
+    return count;
+}
+
+static void expect_refusals(struct lkv_queue *queue, int count) {
+    for (int i = 0; i < count; i++) {
+        struct lkv_msg *msg = lkv_queue_next(queue, WAIT_MS);
+        cr_assert_not_null(msg, "%d of %d", i, count);
+        cr_assert_eq(lkv_outcome(lkv_msg_rc(msg)), LKV_NOT_DONE, "%s", lkv_msg_text(msg));
+        lkv_msg_free(msg);
+    }
+}
+
+/* Wherever they wait: for a quorum, for a leader. */
+Test(lib_node_three, reads_that_wait_are_bounded) {
+    for (int i = 0; i < NODES; i++) {
+        struct lkv_options *options = member_options(&world, i);
+        cr_assert_eq(lkv_options_set(options, "inflight_bytes_max", "1MiB"), 0);
+        cr_assert_eq(try_open(&world.nodes[i], options), 0, "%s", open_text);
+    }
+    int leader = find_leader(&world);
+    struct lkv *db = world.nodes[leader];
+    put(db, "k", "v");
+    close_member(&world, other(leader, 0));
+    close_member(&world, other(leader, 1));
+    struct lkv_queue *queue;
+    cr_assert_eq(lkv_queue_new(&queue), 0);
+    for (int round = 0; round < 3; round++) {
+        int count = submit_reads(db, queue, 500, 5000);
+        cr_assert(count > 100 && count < 5000, "%d reads wait", count);
+        expect_refusals(queue, count);
+    }
+    int count = submit_reads(db, queue, 60000, 5000);
+    cr_assert(count > 100 && count < 5000, "%d reads wait", count);
+    close_member(&world, leader);
+    expect_refusals(queue, count);
+    lkv_queue_free(queue);
+}
+
 Test(lib_node_three, nobody_leads_before_an_election) {
     open_member(&world, 0);
     struct lkv_queue *queue;
