@@ -59,27 +59,31 @@ static void answer_stopped(struct node *node) {
 
 /* ------------------------------------------------------------------ one turn */
 
-static uint64_t trim_limit(const struct node *node) {
+/* Where the window may begin: `last` and what is before it may go, as far as it is on disk. */
+static uint64_t trim_limit(const struct node *node, uint64_t last) {
     struct raft_status status;
     raft_status(node->raft, &status);
-    uint64_t limit = node->applied < status.durable ? node->applied : status.durable;
+    uint64_t limit = last < status.durable ? last : status.durable;
     uint64_t given = node->given_next - 1;
     return (limit < given ? limit : given) + 1;
 }
 
 /* Forgets what nobody asks memory for: applied, durable, and held by the followers that keep up; of
- * what a slower one still wants, as much as the option allows. */
+ * what a slower one still wants, as much as the option allows. Beyond that also what is committed and
+ * not applied yet, so that a program which does not free its stepping_down costs no memory: it is
+ * read back when its time comes. */
 static void trim_window(struct node *node) {
     struct log_window *window = &node->window;
     if (window->bytes <= SMALL_WINDOW_BYTES && window->count <= SMALL_WINDOW_BYTES / 64) {
         return;
     }
-    uint64_t limit = trim_limit(node);
+    uint64_t limit = trim_limit(node, node->applied);
     uint64_t needed = raft_window_needed(node->raft);
     uint64_t below = needed < limit ? needed : limit;
     if (below > window->first) {
         log_window_trim(window, below);
     }
+    limit = trim_limit(node, node->commit);
     while (window->first < limit && window->bytes > node->options.window_bytes) {
         log_window_trim(window, window->first + 1);
     }
@@ -272,6 +276,7 @@ static int start_server(struct node *node, struct reason *why) {
     struct server_options options = {.key_bytes_max = node->options.key_bytes_max,
                                      .value_bytes_max = node->options.value_bytes_max,
                                      .connections_max = node->options.connections_max,
+                                     .output_bytes_max = node->options.inflight_bytes_max,
                                      .timeout_ms_max = 600000,
                                      .trace = &node->trace};
     struct server_host host = {.submit = node_submit_loop, .arg = node};

@@ -275,7 +275,6 @@ Test(lib_node_three, waits_with_later_terms_until_stepping_down_is_freed) {
     lkv_queue_free(queue);
 }
 
-/* L20 */
 static int submit_reads(struct lkv *db, struct lkv_queue *queue, int64_t timeout_ms, int most) {
     int count = 0, rc = 0;
     while (count < most && rc == 0) {
@@ -321,6 +320,7 @@ Test(lib_node_three, reads_that_wait_are_bounded) {
     lkv_queue_free(queue);
 }
 
+/* L20 */
 Test(lib_node_three, nobody_leads_before_an_election) {
     open_member(&world, 0);
     struct lkv_queue *queue;

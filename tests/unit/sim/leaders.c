@@ -212,6 +212,37 @@ Test(sim_leaders, what_timed_out_before_the_leader_was_reached_is_never_done) {
     }
 }
 
+/* Rule 31: the gate holds back what is applied, and nothing else grows meanwhile or is read again and
+ * again. */
+Test(sim_leaders, a_program_that_keeps_stepping_down_costs_little_memory) {
+    struct sim_plan plan = plan_with_load(35);
+    plan.window_bytes = 64 * 1024;
+    plan.value_bytes_max = 4000;
+    struct play play = play_begin(&plan);
+    struct sim_node *old = play_leader(&play, 3000);
+    play_put(&play, 1);
+    struct lkv_queue *queue;
+    cr_assert(lkv_queue_new(&queue) == 0);
+    cr_assert(role_add_watcher(&old->node->role_events, queue, NULL) == 0);
+    sim_isolate(play.world, old->number, UINT64_MAX);
+    sim_world_run_ms(play.world, 3 * ELECTION_MS);
+    sim_rejoin(play.world, old->number);
+    sim_load_start(play.world);
+    sim_world_run_ms(play.world, 10000);
+    cr_assert(role_gate_closed(&old->node->role_events));
+    cr_expect(play.world->model.commit > old->node->applied + 1000); /* more than a megabyte */
+    cr_expect(old->node->window.bytes <= 512 * 1024, "%d bytes in memory",
+              (int)old->node->window.bytes);
+    cr_expect(old->node->fetched_for_apply != NULL, "what comes next is read back, once");
+    struct lkv_msg *msg;
+    while ((msg = lkv_queue_next(queue, 0)) != NULL) {
+        lkv_msg_free(msg);
+    }
+    play_agree(&play);
+    play_end(&play);
+    lkv_queue_free(queue);
+}
+
 /* Nothing to do: nothing is done but heartbeats (L14). */
 Test(sim_leaders, l14_an_idle_cluster_has_few_events) {
     struct sim_plan plan = sim_plan_calm(34);
