@@ -171,9 +171,6 @@ static void slot_submit(struct import *import, struct slot *slot) {
         slot_refused(import, slot, rc, "");
         return;
     }
-    if (import->in_flight + import->waiting == 0) {
-        import->gap_from_us = clock_us(); /* nobody was waiting before */
-    }
     slot->state = SLOT_IN_FLIGHT;
     import->in_flight++;
 }
@@ -205,6 +202,9 @@ static void fill(struct import *import) {
         slot->retry_ms = RETRY_MS_MIN;
         import->next = (struct slot){.key = old.key, .value = old.value}; /* its memory again */
         import->next_full = false;
+        if (import->in_flight == 0) {
+            import->gap_from_us = clock_us(); /* nobody was waiting before this line */
+        }
         slot_submit(import, slot);
     }
 }
