@@ -216,6 +216,8 @@ Test(sim_leaders, what_timed_out_before_the_leader_was_reached_is_never_done) {
  * again. */
 Test(sim_leaders, a_program_that_keeps_stepping_down_costs_little_memory) {
     struct sim_plan plan = plan_with_load(35);
+    plan.op_pause_ns = MS_NS;
+    plan.depth = 8;
     plan.window_bytes = 64 * 1024;
     plan.value_bytes_max = 4000;
     struct play play = play_begin(&plan);
