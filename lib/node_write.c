@@ -129,6 +129,7 @@ static void job_done(struct loop_job *base) {
     } else if (job->kind == JOB_SPARE) {
         node->spare_running = false;
         node->no_spare = job->rc != 0;
+        node->room_refused = node->room_refused && node->no_spare;
         if (job->rc != 0) {
             /* No harm yet: the log thread will make one itself, or report the full disk. */
             trace_line(&node->trace, TRACE_WARN, "no-spare-segment", "%s", job->why.text);
@@ -263,8 +264,11 @@ static void write_idle_mark(struct node *node, uint64_t now_ns) {
 }
 
 static void prepare_spare(struct node *node, uint64_t now_ns) {
-    if (node->spare_running || node->log_failed || now_ns < node->spare_retry_ns ||
-        !log_wants_spare(node->log)) {
+    if (node->spare_running || node->log_failed || now_ns < node->spare_retry_ns) {
+        return;
+    }
+    if (!log_wants_spare(node->log)) { /* the log thread has made or kept one by itself */
+        node->no_spare = node->room_refused = false;
         return;
     }
     struct log_job *job = job_new(node, JOB_SPARE);
@@ -309,6 +313,7 @@ int node_restart_log(struct node *node, uint64_t index, uint64_t term) {
     job->restart_index = index;
     job->restart_term = term;
     node->jobs_in_flight++;
+    node->last_write_ns = node_now(node);
     job_submit(node, LOOP_LOG, job);
     return 0;
 }
