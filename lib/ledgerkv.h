@@ -82,8 +82,8 @@ struct lkv_kv {
 struct lkv_member {
     const char *id;      /* name given by the option "id" */
     const char *address; /* HOST:PORT for peers */
-    const char *role;    /* "leader", "follower", "candidate", "unknown" */
-    const char *state;   /* "replicate", "probe", "install", "down", "-" when not known here */
+    const char *role;    /* "leader", "follower", "candidate", "stopped", "unknown" */
+    const char *state;   /* "replicate", "probe", "install", "down", "stopped", "-" when not known here */
     uint64_t match;      /* last log index known durable there; 0: not known */
     uint64_t lag_entries;
     uint64_t lag_ms; /* since it was last heard by the leader */
@@ -157,8 +157,9 @@ LKV_API LKV_CHECK int lkv_connect(struct lkv **out, const struct lkv_options *op
                                   struct lkv_msg **why);
 
 /* Ends the handle. A leader first hands over to a caught-up follower, for at most handover_ms (0: at
- * once). All final messages still owed are queued when it returns; then the handle is gone. Returns
- * 0, or the error of the last write to disk (the handle is gone all the same). */
+ * once; LKV_DEFAULT: the option "timeout_ms"). All final messages still owed are queued when it
+ * returns; then the handle is gone. Returns 0, or why the node had stopped by itself before (LKV_EIO,
+ * LKV_EDAMAGED, LKV_ENOMEM, ...: status says "stopped: ..."); the handle is gone all the same. */
 LKV_API int lkv_close(struct lkv *db, int64_t handover_ms);
 
 /* ------------------------------------------------------------------ queues and messages */
@@ -276,10 +277,17 @@ LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, st
  * "term", and "index" for leader_ready. leader_ready and stepping_down are never merged or dropped. Embedded nodes only. */
 LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, void *tag);
 
-/* What this node (of a client: the node it is connected to) knows. Texts "id", "role", "leader",
- * "leader_address", "listen" (with the port that was chosen), "cluster_id", "member_id" (hex), "state" ("ok", "waiting for peers", ...);
- * numbers "term", "commit", "applied", "durable", "first", "last", "rev", "keys", "log_bytes",
- * "image_index", "peers_up"; members with lkv_msg_member. */
+/* What this node (of a client: the node it is connected to) knows.
+ *   Texts    "id", "address" (where its peers reach it), "role" ("leader", "follower", "candidate",
+ *            "stopped"), "leader", "leader_address" (both absent while none is known), "listen" (with
+ *            the port that was chosen), "cluster_id", "member_id" (hex), "state".
+ *   State    "ok"; "founding: ..." (what it waits for), or which cluster does not know this directory;
+ *            "no leader" (none is known); "disk full" (deletes and reads go on); "offline: ..." (the
+ *            option offline: local reads only); "stopped: ..." (after an error, for good). More may come.
+ *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
+ *            "bytes" (of live keys and values), "memory_bytes" (of the memory engine), "log_bytes",
+ *            "image_index", "peers_up", "connections" (of clients).
+ *   Members  with lkv_msg_member, this node first. */
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 
 /* An order-free digest over all live keys of this replica: numbers "digest", "index" (applied), "rev".
