@@ -5,6 +5,7 @@
 #include "lib/msg.h"
 #include "lib/node.h"
 #include "lib/uv/disk_posix.h"
+#include "lib/uv/disk_posix_lock.h"
 #include "log/log.h"
 
 #include <stdio.h>
@@ -82,11 +83,30 @@ static int walk_locked(struct disk *disk, const char *dir, struct walk *walk, st
     return log_walk(disk, path, image_index, on_visit, walk, why);
 }
 
+/* A lock that cannot be written, for want of permission or on a read-only file system, is still looked
+ * at: nobody must be writing what is read. `*shared` is -1 or the lock then, `*lock` NULL or the lock. */
+static int lock_dir(struct disk *disk, const char *dir, struct disk_lock **lock, int *shared,
+                    struct reason *why) {
+    char path[1200];
+    long owner = 0;
+    *shared = -1;
+    (void)snprintf(path, sizeof(path), "%s/lock", dir);
+    int rc = disk_lock(disk, path, lock, &owner);
+    if (rc == LKV_EPERM) {
+        rc = disk_posix_lock_shared(path, shared, &owner);
+        rc = rc == LKV_ENOENT ? 0 : rc;
+    }
+    if (rc == LKV_ELOCKED && owner > 0) {
+        return reason_set(why, rc, "%s is in use by process %ld", dir, owner);
+    }
+    return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot lock: %s", path, error_text(rc));
+}
+
 static int walk_dir(struct disk *disk, const char *dir, struct walk *walk, struct reason *why) {
     char path[1200];
-    struct disk_lock *lock;
+    struct disk_lock *lock = NULL;
     struct disk_file *probe;
-    long owner = 0;
+    int shared;
     (void)snprintf(path, sizeof(path), "%s/identity", dir);
     int rc = disk_open(disk, path, DISK_READ, &probe); /* so that no lock file is made elsewhere */
     if (rc != 0) {
@@ -94,13 +114,15 @@ static int walk_dir(struct disk *disk, const char *dir, struct walk *walk, struc
                           error_text(rc));
     }
     disk_close(probe);
-    (void)snprintf(path, sizeof(path), "%s/lock", dir);
-    rc = disk_lock(disk, path, &lock, &owner);
+    rc = lock_dir(disk, dir, &lock, &shared, why);
     if (rc != 0) {
-        return reason_set(why, rc, "%s is in use by process %ld", dir, owner);
+        return rc;
     }
     rc = walk_locked(disk, dir, walk, why);
     disk_unlock(lock);
+    if (shared >= 0) {
+        disk_posix_unlock(shared);
+    }
     return rc;
 }
 

@@ -16,13 +16,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { LOCK_FILE_MODE = 0600, ATTEMPTS = 100 };
 
-static int set_lock(int fd) {
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+static int set_lock(int fd, short type) {
+    struct flock whole = {.l_type = type, .l_whence = SEEK_SET};
     int rc;
     do {
         rc = fcntl(fd, F_OFD_SETLK, &whole);
@@ -70,7 +72,7 @@ static int try_lock(const char *path, int *out, long *owner) {
     if (fd < 0) {
         return disk_posix_error(errno);
     }
-    int rc = set_lock(fd);
+    int rc = set_lock(fd, F_WRLCK);
     if (rc == 0 && is_named(fd, path)) {
         *out = fd;
         return 0;
@@ -91,6 +93,30 @@ int disk_posix_lock(const char *path, int *out, long *owner) {
     if (rc == 0) {
         write_owner(*out);
     }
+    return rc;
+}
+
+/* A mount that is read-only here may be written elsewhere, through another one. Its lock is the inode's,
+ * so a node there is seen as long as its file is. */
+int disk_posix_lock_shared(const char *path, int *out, long *owner) {
+    *owner = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        struct statvfs system;
+        char dir[1200];
+        (void)snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+        bool absent = errno == ENOENT && statvfs(dir, &system) == 0;
+        return absent && (system.f_flag & ST_RDONLY) != 0 ? LKV_ENOENT : LKV_EPERM;
+    }
+    int rc = set_lock(fd, F_RDLCK);
+    if (rc == 0) {
+        *out = fd;
+        return 0;
+    }
+    if (rc == LKV_ELOCKED) {
+        *owner = read_owner(fd);
+    }
+    (void)close(fd);
     return rc;
 }
 

@@ -1,5 +1,9 @@
 /* lkv_log_walk: what a person sees of a log that nobody holds. */
+#define _GNU_SOURCE
 #include "tests/unit/lib/node_world.h"
+
+#include <sched.h>
+#include <sys/mount.h>
 
 static struct world world;
 
@@ -174,6 +178,33 @@ Test(lib_log_walk, does_not_read_what_a_process_holds) {
     cr_assert_not_null(strstr(why_text, pid), "%s", why_text);
     cr_assert_eq(lkv_close(db, 0), 0);
     cr_assert_eq(walk(world.dirs[0]), 0);
+}
+
+/* The same directory, read-only, as a second mount. */
+static void bind_read_only(const char *at) {
+    cr_assert_eq(mkdir(at, 0700), 0);
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount(world.dirs[0], at, NULL, MS_BIND, NULL) != 0) {
+        cr_skip("SKIPPED, LOUDLY: needs to mount");
+    }
+    cr_assert_eq(mount(NULL, at, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL), 0);
+}
+
+Test(lib_log_walk, reads_a_read_only_file_system_unless_a_process_holds_it_elsewhere) {
+    char lock_path[PATH_BYTES + 8];
+    bind_read_only(world.dirs[1]);
+    size_t fds = count_fds();
+    cr_assert_eq(walk(world.dirs[1]), 0, "%s", why_text);
+    cr_assert_not_null(record(2));
+    struct lkv *db = open_lone(world.dirs[0]);
+    cr_assert_eq(walk(world.dirs[1]), LKV_ELOCKED);
+    cr_assert_not_null(strstr(why_text, "in use by process"), "%s", why_text);
+    cr_assert_eq(lkv_close(db, 0), 0);
+    (void)snprintf(lock_path, sizeof(lock_path), "%s/lock", world.dirs[0]);
+    cr_assert_eq(unlink(lock_path), 0);
+    cr_assert_eq(walk(world.dirs[1]), 0, "without a lock file nobody holds it: %s", why_text);
+    cr_assert_eq(count_fds(), fds);
+    cr_assert_eq(umount2(world.dirs[1], MNT_DETACH), 0);
 }
 
 Test(lib_log_walk, shows_damage_and_goes_on) {
