@@ -2,9 +2,12 @@
 
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { SPIN_EVENTS = 300000 }; /* in a tenth of a second: no load of ours makes so many */
 
 void sim_world_tell(struct sim_world *world, const char *format, ...) {
     if (world->story == NULL) {
@@ -31,7 +34,12 @@ void sim_world_fail(struct sim_world *world, const char *format, ...) {
 
 void sim_world_run_ms(struct sim_world *world, uint64_t ms) {
     uint64_t limit_ns = world->time.now_ns + ms * MS_NS;
+    uint64_t fired = world->time.fired + SPIN_EVENTS + ms * SPIN_EVENTS / 100;
     while (!sim_world_failed(world) && sim_time_step(&world->time, limit_ns)) {
+        if (world->time.fired > fired) {
+            sim_world_fail(world, "somebody spins: over %d events within %" PRIu64 " ms",
+                           SPIN_EVENTS, ms);
+        }
     }
 }
 
