@@ -218,23 +218,45 @@ void node_route(struct node *node, struct request *request) {
         request_fail(request, LKV_ECLOSED, "%s is closing", node->options.id);
     } else if (request->op == REQUEST_STATUS) {
         node_answer_status(node, request);
-    } else if (node->stop_rc != 0) {
-        refuse_stopped(node, request);
     } else if (request->op == REQUEST_DIGEST) {
         node_answer_digest(node, request);
+    } else if (request_is_read(request) && request->how == LKV_LOCAL) {
+        node_answer_read(node, request); /* also of a node that has stopped: it has what it has */
+    } else if (node->stop_rc != 0) {
+        refuse_stopped(node, request);
     } else if (node->offline && request->op == REQUEST_WRITE) {
         request_fail(request, LKV_EIDENTITY,
                      "%s belongs to %s of cluster %016llx: write through the cluster's endpoints",
                      node->dir, node->options.id, (unsigned long long)node->identity.cluster_id);
     } else if (request->op == REQUEST_WRITE) {
         route_write(node, request);
-    } else if (request->how == LKV_LOCAL || node->offline) {
+    } else if (node->offline) {
         node_answer_read(node, request);
     } else if (!node->running) {
         node_wait_for_leader(node, request);
     } else {
         node_read_add(node, request);
     }
+}
+
+static void refuse_read_only(struct node *node, struct request *request) {
+    if (node->disk_full) {
+        request_fail(request, LKV_ENOSPACE, "no space left on the disk of the leader %s",
+                     node->options.id);
+    } else {
+        request_fail(request, LKV_ENOSPACE,
+                     "no space left on the disks of so many followers that no quorum can write");
+    }
+}
+
+static void refuse_busy(struct node *node, struct request *request) {
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    request_fail(request, LKV_EBUSY,
+                 "%s takes no more for now: %llu entries wait for a quorum's disks (limit %llu "
+                 "bytes), or leadership is being handed over",
+                 node->options.id, (unsigned long long)(status.last - status.commit),
+                 (unsigned long long)node->options.inflight_bytes_max);
 }
 
 static void refuse_batch(struct node *node, int rc) {
@@ -249,9 +271,12 @@ static void refuse_batch(struct node *node, int rc) {
         struct request *request = LIST_ITEM(link, struct request, link);
         if (rc == LKV_ENOTLEADER) {
             node_wait_for_leader(node, request);
+        } else if (rc == LKV_ESTOPPED) {
+            refuse_stopped(node, request);
         } else if (rc == LKV_EREADONLY) {
-            request_fail(request, LKV_ENOSPACE, "no space left on the disk of the leader %s",
-                         node->options.id);
+            refuse_read_only(node, request);
+        } else if (rc == LKV_EBUSY) {
+            refuse_busy(node, request);
         } else {
             request_fail(request, rc, "%s", error_text(rc));
         }

@@ -245,6 +245,36 @@ Test(sim_leaders, a_program_that_keeps_stepping_down_costs_little_memory) {
     lkv_queue_free(queue);
 }
 
+static bool one_has_stopped(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        if (world->nodes[i].node != NULL && world->nodes[i].node->stop_rc != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Test(sim_leaders, a_node_that_has_stopped_still_answers_local_reads) {
+    struct sim_plan plan = sim_plan_calm(36);
+    struct play play = play_begin(&plan);
+    struct sim_node *sick = play_follower(&play, play_leader(&play, 3000));
+    play_put(&play, 1);
+    sim_world_run_ms(play.world, 200);
+    sick->disk_failed = true;
+    sim_disk_fail(sick->disk, SIM_SYNC, 0, LKV_EIO, true);
+    play_put(&play, 2);
+    cr_assert(sim_world_until(play.world, one_has_stopped, 1000));
+    int local = 0, get = 0, put = 0;
+    sim_submit(sick, SIM_GET_LOCAL, 1, 1000, &local);
+    sim_submit(sick, SIM_GET, 1, 1000, &get);
+    sim_submit(sick, SIM_PUT, 1, 1000, &put);
+    sim_world_run_ms(play.world, 1);
+    cr_expect(local == 1 + (int)LKV_DONE);
+    cr_expect(get == 1 + (int)LKV_NOT_DONE && put == 1 + (int)LKV_NOT_DONE);
+    play_agree(&play);
+    play_end(&play);
+}
+
 /* Nothing to do: nothing is done but heartbeats (L14). */
 Test(sim_leaders, l14_an_idle_cluster_has_few_events) {
     struct sim_plan plan = sim_plan_calm(34);
