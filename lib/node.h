@@ -144,6 +144,7 @@ struct node {
     uint64_t spare_retry_ns;
     uint64_t unwritten_bytes; /* of own entries that the log thread has not finished */
     bool no_spare;            /* the last attempt to make the next segment failed */
+    bool room_refused;        /* and a write was refused since for what room is left */
     bool mark_due, spare_running, disk_full, log_failed;
 
     struct pending pending;

@@ -7,6 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Of the log; what is left when it is kept for deletes, and a little more. */
+enum { LITTLE_ROOM_BYTES = 256 * 1024 };
+
 static const char *role_text(const struct node *node) {
     if (node->stop_rc != 0) {
         return "stopped";
@@ -79,6 +82,20 @@ static void add_peers(struct node *node, struct lkv_msg *reply, const struct raf
     }
 }
 
+/* No write goes on any more: what was given to the disk does not fit or does not come back, or what room
+ * is left in the log is kept for deletes. */
+static const char *disk_trouble(const struct node *node) {
+    uint64_t hang_ns = node->options.disk_hang_ms * MS_NS;
+    if (node->disk_full ||
+        (node->no_spare && (node->room_refused || log_room(node->log) < LITTLE_ROOM_BYTES))) {
+        return "disk full";
+    }
+    if (node->jobs_in_flight > 0 && node_now(node) - node->last_write_ns >= hang_ns) {
+        return "disk hangs";
+    }
+    return NULL;
+}
+
 static void add_state(struct node *node, struct lkv_msg *reply) {
     char text[REASON_SIZE + 64];
     if (node->stop_rc != 0) {
@@ -89,8 +106,8 @@ static void add_state(struct node *node, struct lkv_msg *reply) {
                        "cluster never acknowledged");
     } else if (!node->running) {
         (void)snprintf(text, sizeof(text), "%s", node->founding_state.text);
-    } else if (node->disk_full) {
-        (void)snprintf(text, sizeof(text), "disk full");
+    } else if (disk_trouble(node) != NULL) {
+        (void)snprintf(text, sizeof(text), "%s", disk_trouble(node));
     } else if (node->leader == RAFT_NOBODY) {
         (void)snprintf(text, sizeof(text), "no leader");
     } else {
