@@ -83,7 +83,7 @@ struct lkv_member {
     const char *id;      /* name given by the option "id" */
     const char *address; /* HOST:PORT for peers */
     const char *role;    /* "leader", "follower", "candidate", "stopped", "unknown" */
-    const char *state;   /* "replicate", "probe", "install", "down", "stopped", "-" when not known here */
+    const char *state;   /* "replicate", "probe", "install", "down", "stopped", "-": not known here */
     uint64_t match;      /* last log index known durable there; 0: not known */
     uint64_t lag_entries;
     uint64_t lag_ms; /* since it was last heard by the leader */
