@@ -83,7 +83,7 @@ struct lkv_member {
     const char *id;      /* name given by the option "id" */
     const char *address; /* HOST:PORT for peers */
     const char *role;    /* "leader", "follower", "candidate", "stopped", "unknown" */
-    const char *state;   /* "replicate", "probe", "install", "down", "stopped", "-": not known here */
+    const char *state;   /* "replicate", "probe", "install", "down", "stopped", "-": unknown here */
     uint64_t match;      /* last log index known durable there; 0: not known */
     uint64_t lag_entries;
     uint64_t lag_ms; /* since it was last heard by the leader */
@@ -282,8 +282,8 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            "stopped"), "leader", "leader_address" (both absent while none is known), "listen" (with
  *            the port that was chosen), "cluster_id", "member_id" (hex), "state".
  *   State    "ok"; "founding: ..." (what it waits for), or which cluster does not know this directory;
- *            "no leader" (none is known); "disk full" (deletes and reads go on); "offline: ..." (the
- *            option offline: local reads only); "stopped: ..." (after an error, for good). More may come.
+ *            "no leader" (none is known); "disk full" (deletes and reads go on); "disk hangs"; "offline:
+ *            ..." (the option offline: local reads only); "stopped: ..." (after an error, for good).
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
  *            "bytes" (of live keys and values), "memory_bytes" (of the memory engine), "log_bytes",
  *            "image_index", "peers_up", "connections" (of clients).
