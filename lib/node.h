@@ -181,7 +181,8 @@ struct node {
     bool close_begun, closing, finished_loop;
     uint64_t timer_at_ns, server_next_ns;
     uint64_t handover_deadline_ns;
-    bool turn_wanted; /* more to do without waiting for an event */
+    uint64_t handover_next_ns; /* when it is tried again; 0: it was not tried */
+    bool turn_wanted;          /* more to do without waiting for an event */
 };
 
 /* lib/open.c */

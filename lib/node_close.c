@@ -1,6 +1,6 @@
 /* The end of a node: hand over, answer what is owed, let the jobs come home.
  *
- *   begin --(leader, handover_ms > 0)--> handing over --(followed, or time is up)--> closing
+ *   begin --(handover_ms > 0)--> handing over --(followed, nothing owed, or late)--> closing
  *   closing: every request answered, connections closed --(no job is out)--> finished */
 #include "lib/node.h"
 #include "lib/peer.h"
@@ -26,24 +26,56 @@ static void begin_closing(struct node *node) {
 
 void node_close_begin(struct node *node, int64_t handover_ms) {
     node->close_begun = true;
-    if (node->running && node->stop_rc == 0 && node->role == RAFT_LEADER && handover_ms > 0 &&
-        node->peer_count > 0) {
-        node->handover_deadline_ns = node_now(node) + (uint64_t)handover_ms * MS_NS;
-        struct raft_event event = {.kind = RAFT_TRANSFER, .transfer = {.target = RAFT_NOBODY}};
-        node_step(node, &event);
+    if (handover_ms <= 0) {
+        begin_closing(node);
         return;
     }
-    begin_closing(node);
+    node->handover_deadline_ns = node_now(node) + (uint64_t)handover_ms * MS_NS;
+    node->turn_wanted = true; /* whose end goes on */
 }
 
-static bool handed_over(const struct node *node) {
-    return node->role != RAFT_LEADER && node->leader != RAFT_NOBODY;
+/* Again and again: it is refused while no voter is close behind, and given up when the chosen one does
+ * not come to lead in time. */
+static void hand_over(struct node *node) {
+    uint64_t now_ns = node_now(node);
+    if (node->role == RAFT_LEADER && node->peer_count > 0 && now_ns >= node->handover_next_ns) {
+        node->handover_next_ns = now_ns + node->options.heartbeat_ms * MS_NS;
+        struct raft_event event = {.kind = RAFT_TRANSFER, .transfer = {.target = RAFT_NOBODY}};
+        node_step(node, &event);
+    }
+}
+
+static bool is_cut_off(const struct node *node) {
+    for (size_t i = 0; i < node->peer_count; i++) {
+        if (node->peers[i]->up) {
+            return false;
+        }
+    }
+    return node->peer_count > 0;
+}
+
+/* Whether time would still make something better. */
+static bool is_worth_waiting(const struct node *node) {
+    if (!node->running || node->stop_rc != 0 || is_cut_off(node) ||
+        node_now(node) >= node->handover_deadline_ns) {
+        return false;
+    }
+    bool writes_owed = node->pending.waiting > 0 || node->submit_count > 0 ||
+                       (node->forward != NULL && remote_in_flight(node->forward) > 0);
+    if (node->role == RAFT_LEADER) {
+        return node->peer_count > 0 || writes_owed;
+    }
+    bool followed = node->leader != RAFT_NOBODY || node->handover_next_ns == 0; /* never led */
+    return !followed || writes_owed;
 }
 
 void node_close_turn(struct node *node) {
-    if (node->close_begun && !node->closing &&
-        (handed_over(node) || node_now(node) >= node->handover_deadline_ns || node->stop_rc != 0)) {
-        begin_closing(node);
+    if (node->close_begun && !node->closing) {
+        if (is_worth_waiting(node)) {
+            hand_over(node);
+        } else {
+            begin_closing(node);
+        }
     }
     if (!node->closing || node->jobs_outstanding > 0 || node->finished_loop) {
         return;

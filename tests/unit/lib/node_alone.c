@@ -158,6 +158,24 @@ Test(lib_node_alone, replays_a_large_delete_without_reading_the_log_again_and_ag
     cr_assert_eq(lkv_close(db, 0), 0);
 }
 
+Test(lib_node_alone, closing_politely_finishes_the_writes_under_way) {
+    enum { PUTS = 500 };
+    struct lkv *db = open_lone(world.dirs[0]);
+    struct lkv_queue *queue;
+    cr_assert_eq(lkv_queue_new(&queue), 0);
+    for (int i = 0; i < PUTS; i++) {
+        cr_assert_eq(lkv_put_submit(db, LKV_STR("k"), LKV_STR("v"), WAIT_MS, queue, NULL), 0);
+    }
+    cr_assert_eq(lkv_close(db, WAIT_MS), 0);
+    for (int i = 0; i < PUTS; i++) {
+        struct lkv_msg *msg = lkv_queue_next(queue, 0);
+        cr_assert_not_null(msg);
+        cr_assert_eq(lkv_msg_rc(msg), 0, "%s", lkv_msg_text(msg));
+        lkv_msg_free(msg);
+    }
+    lkv_queue_free(queue);
+}
+
 /* L20, rule 31: follower first, leader only when its first entry is applied. */
 Test(lib_node_alone, says_follower_then_leader_ready) {
     struct lkv *db = open_lone(world.dirs[0]);

@@ -275,6 +275,27 @@ Test(sim_leaders, a_node_that_has_stopped_still_answers_local_reads) {
     play_end(&play);
 }
 
+/* The follower that leadership is offered first does not hear it; then the other one gets it. */
+Test(sim_leaders, a_leader_that_closes_offers_leadership_again) {
+    for (unsigned i = 0; i < 8; i++) {
+        struct sim_plan plan = sim_plan_calm(600 + i / 2);
+        struct play play = play_begin(&plan);
+        struct sim_node *leader = play_leader(&play, 3000);
+        play_put(&play, 1);
+        sim_world_run_ms(play.world, 500);
+        unsigned deaf = (leader->number + 1 + i % 2) % 3;
+        unsigned well = (leader->number + 2 - i % 2) % 3;
+        sim_isolate(play.world, deaf, UINT64_MAX);
+        unsigned life = leader->lives;
+        sim_node_close(leader, 10000);
+        sim_world_run_ms(play.world, 1200);
+        cr_expect(leader->lives > life || leader->state == SIM_DOWN, "%d: not closed", (int)i);
+        cr_expect(play.world->nodes[well].led_term > 0);
+        play_agree(&play);
+        play_end(&play);
+    }
+}
+
 /* Nothing to do: nothing is done but heartbeats (L14). */
 Test(sim_leaders, l14_an_idle_cluster_has_few_events) {
     struct sim_plan plan = sim_plan_calm(34);
