@@ -6,9 +6,13 @@
 
 #include <inttypes.h>
 
+void server_look_at(struct server *server, uint64_t at_ns) {
+    server->look_at_ns = at_ns < server->look_at_ns ? at_ns : server->look_at_ns;
+}
+
 void server_look_soon(struct server *server) {
     if (server->look_at_ns == UINT64_MAX) {
-        server->look_at_ns = loop_now_ns(server->loop) + SERVER_LOOK_S * NS_PER_S;
+        server_look_at(server, loop_now_ns(server->loop) + SERVER_LOOK_S * NS_PER_S);
     }
 }
 
@@ -21,13 +25,23 @@ void server_release(struct server *server) {
 }
 
 static void look_at_all(struct server *server, uint64_t now_ns) {
-    bool again = false;
+    bool trim = server->trim_due;
     struct list_link *next;
+    server->trim_due = false;
+    server->look_at_ns = UINT64_MAX;
     for (struct list_link *link = server->conns.next; link != &server->conns; link = next) {
         next = link->next;
-        again = server_conn_look(LIST_ITEM(link, struct server_conn, link), now_ns) || again;
+        struct server_conn *conn = LIST_ITEM(link, struct server_conn, link);
+        if (server_conn_look(conn, now_ns)) {
+            server_look_at(server,
+                           now_ns + (conn->starved ? SERVER_STARVED_NS : SERVER_LOOK_S * NS_PER_S));
+        }
     }
-    server->look_at_ns = again ? now_ns + SERVER_LOOK_S * NS_PER_S : UINT64_MAX;
+    if (server->trim_due) {
+        server_look_at(server, now_ns + SERVER_LOOK_S * NS_PER_S);
+    } else if (trim) {
+        mem_trim();
+    }
 }
 
 uint64_t server_expire(struct server *server, uint64_t now_ns) {

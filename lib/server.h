@@ -2,7 +2,8 @@
  *
  * Bounded per connection: bytes of requests being worked on (reading pauses beyond it) and bytes of
  * replies not yet taken (beyond it replies wait in their requests' place and reading pauses; a client
- * that takes nothing for 10 s is closed: N14). A frame is pre-scanned as it arrives; a malformed one
+ * that takes nothing for 10 s is closed: N14). Bounded over all: bytes of replies not yet taken; beyond
+ * it only small ones go on, and the others wait, pinned in the store and not encoded. A frame is pre-scanned as it arrives; a malformed one
  * gets one error reply and the connection is closed, and so is one whose frame arrives slower than
  * 64 KiB/s after the first 10 s (N3). Loop thread only.
  */
@@ -24,6 +25,7 @@ struct server_host {
 struct server_options {
     uint64_t key_bytes_max, value_bytes_max;
     uint64_t connections_max;
+    uint64_t output_bytes_max; /* replies not taken yet, of all connections together */
     uint64_t timeout_ms_max; /* a client's timeout is cut to it */
     const struct trace *trace;
 };

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 
 enum {
+    WORK_PAGES_MAX = 4, /* ranges being read: finished, each may have to wait for a slow reader */
     WORK_BYTES_MAX = 16 * 1024 * 1024,   /* cost of a connection's requests; then it pauses */
     INPUT_BYTES_MAX = 256 * 1024 * 1024, /* beginnings of frames, of all connections together */
     SLOW_S = 10,                         /* a frame's first bytes, or a client that takes nothing */
@@ -44,6 +45,7 @@ static void conn_detach(struct server_conn *conn) {
     list_remove(&conn->resume);
     server_reply_drop(conn);
     conn->net = NULL;
+    server_reply_count(conn);
     conn->server->conn_count--;
     conn_release(conn);
 }
@@ -86,7 +88,8 @@ void server_conn_pause(struct server_conn *conn, bool paused) {
 /* ------------------------------------------------------------------ requests */
 
 static bool must_pause(const struct server_conn *conn) {
-    return conn->work_bytes > WORK_BYTES_MAX || !list_empty(&conn->held);
+    return conn->work_bytes > WORK_BYTES_MAX || conn->work_pages >= WORK_PAGES_MAX ||
+           !list_empty(&conn->held) || conn->clogged;
 }
 
 /* Going on means submitting, which must not happen inside of the host's own calls: see
@@ -102,6 +105,7 @@ static void on_finish(struct request *request) {
     ASSERT(conn->pending > 0 && conn->work_bytes >= request->cost);
     conn->pending--;
     conn->work_bytes -= request->cost;
+    conn->work_pages -= request->op == REQUEST_RANGE;
     if (conn->net == NULL) {
         conn_release(conn);
         return;
@@ -134,12 +138,15 @@ static int submit(struct server_conn *conn, const struct wire_call *call, struct
     request->owner = conn;
     request->tag = (void *)(uintptr_t)call->number;
     size_t cost = request->cost;
+    bool page = request->op == REQUEST_RANGE;
     conn->pending++;
     conn->work_bytes += cost;
+    conn->work_pages += page;
     rc = server->host.submit(server->host.arg, request);
     if (rc != 0) {
         conn->pending--;
         conn->work_bytes -= cost;
+        conn->work_pages -= page;
         request_free(request);
     }
     return rc;
@@ -231,7 +238,9 @@ static bool send_held(struct server_conn *conn) {
 }
 
 static void on_drain(void *arg) {
-    (void)send_held(arg);
+    struct server_conn *conn = arg;
+    conn->clogged = false;
+    (void)send_held(conn);
 }
 
 static void on_close(void *arg, int rc) {
@@ -294,6 +303,7 @@ static bool close_if_stuck(struct server_conn *conn, uint64_t now_ns) {
     trace_line(conn->server->options.trace, TRACE_WARN, "client_stuck",
                "%s takes no replies, %zu bytes wait", net_peer_name(conn->net),
                net_queued(conn->net));
+    conn->server->trim_due = true;
     server_conn_close(conn);
     return true;
 }

@@ -8,9 +8,13 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
+/* Between looks at clients that wait until others' outputs have room. */
+#define SERVER_STARVED_NS (NS_PER_S / 20)
+
 enum {
-    SERVER_OUTPUT_BYTES_MAX = 4 * 1024 * 1024, /* replies not taken by a client; then they wait */
-    SERVER_LOOK_S = 1                          /* between looks at slow connections */
+    SERVER_OUTPUT_BYTES_MAX = 256 * 1024, /* replies not taken by a client; then they wait */
+    SERVER_OUTPUT_SHARE = 16 * 1024,      /* of them, what even a client among many hoarders gets */
+    SERVER_LOOK_S = 1                     /* between looks at slow connections */
 };
 
 struct wire_decoder;
@@ -30,7 +34,10 @@ struct server {
     size_t conn_count;            /* open ones */
     size_t conns_alive;           /* with those that only wait for their requests */
     size_t input_bytes;           /* kept in all inputs */
-    uint64_t look_at_ns;          /* at slow connections; UINT64_MAX: none can be */
+    size_t output_bytes;    /* queued in all outputs, as last counted: never less than it is */
+    uint64_t counted_at_ns; /* all of them */
+    uint64_t look_at_ns;    /* at slow connections; UINT64_MAX: none can be */
+    bool trim_due;          /* much may have been freed: at the next look, when it is */
     bool closed;
 };
 
@@ -44,9 +51,13 @@ struct server_conn {
     bool paused;
     size_t pending;        /* requests in work */
     size_t work_bytes;     /* their cost */
+    size_t work_pages;     /* of them, ranges */
     struct list_link held; /* finished replies that wait for room, number in the tag */
 
     uint64_t frame_since_ns; /* a frame is half here since; 0: none is */
+    size_t output_bytes;     /* queued, as counted in the server's */
+    bool starved;            /* its next reply waits for others' outputs, not for its own */
+    bool clogged; /* a reply larger than the limit is on its way, and not half of it is gone */
     uint64_t sent_bytes;     /* replies handed to the network, in total */
     uint64_t taken_bytes;    /* of them, gone when last looked; UINT64_MAX: all */
     uint64_t taken_since_ns; /* that number has not grown since */
@@ -55,7 +66,8 @@ struct server_conn {
 /* ---- server.c ---- */
 
 void server_look_soon(struct server *server); /* some connection may be slow */
-void server_release(struct server *server);   /* frees it, if nobody needs it any more */
+void server_look_at(struct server *server, uint64_t at_ns);
+void server_release(struct server *server); /* frees it, if nobody needs it any more */
 
 /* ---- server_conn.c ---- */
 
@@ -79,5 +91,6 @@ void server_reply_error(struct server_conn *conn, uint64_t number, int rc,
                         const struct reason *why); /* rc 0: an empty reply */
 void server_reply_flush(struct server_conn *conn); /* those that wait */
 void server_reply_drop(struct server_conn *conn);
+void server_reply_count(struct server_conn *conn); /* anew what it has queued */
 
 #endif

@@ -7,9 +7,50 @@
 
 enum { SCRATCH_BYTES_MAX = 64 * 1024 /* kept between replies */ };
 
+void server_reply_count(struct server_conn *conn) {
+    struct server *server = conn->server;
+    size_t queued = conn->net != NULL ? net_queued(conn->net) : 0;
+    server->output_bytes = server->output_bytes - conn->output_bytes + queued;
+    conn->output_bytes = queued;
+}
+
+static void count_all(struct server *server) {
+    uint64_t now_ns = loop_now_ns(server->loop);
+    if (now_ns - server->counted_at_ns < SERVER_STARVED_NS) {
+        return;
+    }
+    server->counted_at_ns = now_ns;
+    for (struct list_link *at = server->conns.next; at != &server->conns; at = at->next) {
+        server_reply_count(LIST_ITEM(at, struct server_conn, link));
+    }
+}
+
+/* Whether all outputs together have no room. What has left one is not counted at once, so a full count
+ * is taken again first. */
+static bool is_full(struct server *server, size_t size) {
+    if (server->output_bytes + size <= server->options.output_bytes_max) {
+        return false;
+    }
+    count_all(server);
+    return server->output_bytes + size > server->options.output_bytes_max;
+}
+
+/* Clients that never read must not take the memory of all; one that reads beside them gets on. A reply
+ * that is larger than everything goes alone. */
+static bool is_starved(const struct server_conn *conn, size_t size) {
+    struct server *server = conn->server;
+    return conn->output_bytes + size > SERVER_OUTPUT_SHARE && server->output_bytes > 0 &&
+           is_full(server, size);
+}
+
 /* A reply larger than the limit goes alone. */
 static int write_scratch(struct server_conn *conn) {
     struct slice frame = buffer_slice(&conn->server->scratch);
+    server_reply_count(conn);
+    conn->starved = is_starved(conn, frame.size);
+    if (conn->starved) {
+        return LKV_EBUSY;
+    }
     bool alone = frame.size > SERVER_OUTPUT_BYTES_MAX && net_queued(conn->net) == 0;
     if (alone) {
         net_set_limit(conn->net, frame.size);
@@ -19,7 +60,9 @@ static int write_scratch(struct server_conn *conn) {
         net_set_limit(conn->net, SERVER_OUTPUT_BYTES_MAX);
     }
     if (rc == 0) {
+        conn->clogged = conn->clogged || alone;
         conn->sent_bytes += frame.size;
+        server_reply_count(conn);
         server_look_soon(conn->server);
     }
     return rc;
@@ -43,6 +86,9 @@ static void hold(struct server_conn *conn, uint64_t number, struct lkv_msg *repl
     list_push_back(&conn->held, &reply->link);
     server_conn_pause(conn, true);
     server_look_soon(conn->server);
+    if (conn->starved) {
+        server_look_at(conn->server, loop_now_ns(conn->server->loop) + SERVER_STARVED_NS);
+    }
 }
 
 void server_reply(struct server_conn *conn, uint64_t number, struct lkv_msg *reply) {
@@ -58,6 +104,10 @@ void server_reply(struct server_conn *conn, uint64_t number, struct lkv_msg *rep
 }
 
 void server_reply_flush(struct server_conn *conn) {
+    server_reply_count(conn);
+    if (conn->starved && is_full(conn->server, 0)) {
+        return; /* to encode it again would be for nothing */
+    }
     while (conn->net != NULL && !list_empty(&conn->held)) {
         struct lkv_msg *reply = LIST_ITEM(conn->held.next, struct lkv_msg, link);
         int rc = try_reply(conn, (uint64_t)(uintptr_t)reply->tag, reply);

@@ -167,6 +167,7 @@ void host_open(struct host *host, struct host_store *store, struct loop *loop, s
     o->key_bytes_max = o->key_bytes_max != 0 ? o->key_bytes_max : 8192;
     o->value_bytes_max = o->value_bytes_max != 0 ? o->value_bytes_max : 4 << 20;
     o->connections_max = o->connections_max != 0 ? o->connections_max : 1024;
+    o->output_bytes_max = o->output_bytes_max != 0 ? o->output_bytes_max : 64 << 20;
     o->timeout_ms_max = o->timeout_ms_max != 0 ? o->timeout_ms_max : 60000;
     struct server_host server_host = {.submit = submit, .arg = host};
     int rc = server_open(&host->server, loop, o, &server_host);

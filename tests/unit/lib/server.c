@@ -4,6 +4,7 @@
 #include "kv/command.h"
 #include "lib/client_wire.h"
 #include "lib/limits.h"
+#include "lib/server_inside.h"
 #include "tests/support/client_host.h"
 #include "tests/support/paper_net.h"
 
@@ -479,6 +480,57 @@ Test(lib_server, a_slow_reader_gets_every_reply_in_order) {
     cr_assert_eq(got, 200);
     cr_assert(!raw->closed);
     lkv_msg_free(msg);
+}
+
+/* Many that never read: together they get no more than the bound, the one that reads beside them goes
+ * on, and has everything when they are closed. */
+Test(lib_server_options, bounds_the_replies_of_all_connections_together, .fini = close_paper) {
+    enum { HOARDERS = 30, BOUND = 1 << 20 };
+    open_host(&(struct server_options){.value_bytes_max = 100000, .output_bytes_max = BOUND});
+    fill_store();
+    for (size_t i = 0; i < HOARDERS; i++) {
+        net_pause(connect_raw(i)->conn, true);
+        get_big(&raws[i], 5);
+        paper_run(paper);
+        cr_assert_leq(host.server->output_bytes, BOUND);
+    }
+    cr_assert_gt(host.server->output_bytes, BOUND / 2);
+    struct raw *raw = connect_raw(HOARDERS);
+    put(raw, slice_text("k"), slice_text("v"));
+    paper_advance(paper, 1);
+    assert_reply(raw, 1, 0);
+    get_big(raw, 3);
+    paper_advance(paper, 5000);
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    cr_assert_eq(next_reply(raw, msg), 0);
+    paper_advance(paper, 40000); /* those before it in line are as bad as the first */
+    cr_assert_eq(server_connections(host.server), 1);
+    cr_assert_eq(host.server->output_bytes, 0);
+    for (uint64_t i = 2; i <= 4; i++) {
+        cr_assert_eq(next_reply(raw, msg), i);
+        cr_assert_eq(lkv_msg_count(msg), 1);
+    }
+    lkv_msg_free(msg);
+    cr_assert(!raw->closed);
+}
+
+Test(lib_server, reads_few_ranges_of_one_connection_at_a_time) {
+    atomic_store(&host.role, HOST_SILENT);
+    struct raw *raw = connect_raw(0);
+    for (int i = 0; i < 100; i++) {
+        call(raw, (struct wire_call){.method = WIRE_RANGE, .limit = 1});
+    }
+    paper_run(paper);
+    cr_assert_eq(host.kept_count, 4);
+    for (int i = 0; i < 100 && host.kept_count > 0; i++) {
+        host_answer_kept(&host);
+        loop_wake(loop);
+        paper_advance(paper, 10);
+        cr_assert_leq(host.kept_count, 4);
+    }
+    for (uint64_t i = 1; i <= 100; i++) {
+        assert_reply(raw, i, 0);
+    }
 }
 
 Test(lib_server, stops_reading_while_much_is_in_work) {
