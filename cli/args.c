@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { CONFIG_BYTES_MAX = 1024 * 1024 };
 
 extern char **environ;
 
@@ -395,6 +398,25 @@ static bool take_line(struct args *args, const char *path, size_t number, char *
     return known || refuse(args, "%s:%zu: unknown name '%s'", path, number, name);
 }
 
+/* A file or a pipe (as <(command) makes one); a device may have no end. */
+static bool read_config(struct args *args, const char *path, FILE *file, struct text *out) {
+    struct stat info;
+    if (fstat(fileno(file), &info) != 0 || !(S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode))) {
+        return refuse(args, "the configuration file %s is neither a file nor a pipe", path);
+    }
+    char block[4096];
+    size_t size;
+    while (out->size <= CONFIG_BYTES_MAX && (size = fread(block, 1, sizeof(block), file)) > 0) {
+        text_add(out, block, size);
+    }
+    if (ferror(file)) {
+        return refuse(args, "cannot read the configuration file %s: %s", path, strerror(errno));
+    }
+    return out->size <= CONFIG_BYTES_MAX ||
+           refuse(args, "the configuration file %s is larger than %d bytes", path,
+                  CONFIG_BYTES_MAX);
+}
+
 bool args_parse_file(struct args *args) {
     const char *path = args_text(args, "config");
     if (path == NULL || *path == '\0') {
@@ -404,13 +426,14 @@ bool args_parse_file(struct args *args) {
     if (file == NULL) {
         return refuse(args, "cannot read the configuration file %s: %s", path, strerror(errno));
     }
-    char *line = NULL;
-    size_t capacity = 0;
-    bool good = true;
-    for (size_t number = 1; good && getline(&line, &capacity, file) >= 0; number++) {
+    struct text text = {0};
+    bool good = read_config(args, path, file, &text);
+    fclose(file);
+    char *rest = text.data;
+    char *line;
+    for (size_t number = 1; good && (line = strsep(&rest, "\n")) != NULL; number++) {
         good = take_line(args, path, number, line);
     }
-    free(line);
-    fclose(file);
+    text_free(&text);
     return good;
 }

@@ -215,6 +215,48 @@ void text_add_escaped(struct text *text, struct lkv_bytes bytes) {
     }
 }
 
+void text_add_visible(struct text *text, struct lkv_bytes bytes) {
+    const unsigned char *p = bytes.data;
+    for (size_t i = 0; i < bytes.size;) {
+        size_t length = utf8_length(p + i, bytes.size - i);
+        if (length > 0 && (p[i] == '\n' || p[i] == '\t' || !is_control(p + i, length))) {
+            text_add(text, p + i, length);
+            i += length;
+            continue;
+        }
+        for (size_t end = i + (length > 0 ? length : 1); i < end; i++) {
+            add_escape(text, p[i]);
+        }
+    }
+}
+
+struct shown shown(const char *word) {
+    struct shown out;
+    struct text escaped = {0};
+    size_t size = strlen(word);
+    size_t taken = 0; /* of the word, by whole characters */
+    while (taken < size) {
+        size_t length = utf8_length((const unsigned char *)word + taken, size - taken);
+        struct lkv_bytes next = {word + taken, length > 0 ? length : 1};
+        size_t before = escaped.size;
+        text_add_escaped(&escaped, next);
+        if (escaped.size > SHOWN_BYTES) {
+            escaped.size = before;
+            break;
+        }
+        taken += next.size;
+    }
+    int end = (int)escaped.size;
+    if (taken < size) {
+        snprintf(out.text, sizeof(out.text), "%.*s... (%zu bytes)", end, text_string(&escaped),
+                 size);
+    } else {
+        snprintf(out.text, sizeof(out.text), "%.*s", end, text_string(&escaped));
+    }
+    text_free(&escaped);
+    return out;
+}
+
 static void add_json_byte(struct text *text, unsigned char byte) {
     switch (byte) {
     case '"': text_add_string(text, "\\\""); break;

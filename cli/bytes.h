@@ -38,6 +38,18 @@ void text_add_base64(struct text *text, struct lkv_bytes bytes);
 /* One line, whatever is in it: \n \t \r \\ and \xNN for control characters and for what is not UTF-8. */
 void text_add_escaped(struct text *text, struct lkv_bytes bytes);
 
+/* A sentence for people, which may quote anything: as it is, but \xNN for what could confuse a terminal.
+ * What was escaped before stays as it is. */
+void text_add_visible(struct text *text, struct lkv_bytes bytes);
+
+/* What a message calls a word or a key: escaped, of a long one the beginning and how long it is. By
+ * value, for `shown(word).text` as an argument of printf. */
+enum { SHOWN_BYTES = 64 };
+struct shown {
+    char text[SHOWN_BYTES + 40];
+};
+struct shown shown(const char *word);
+
 /* With quotes. The bytes must be UTF-8. */
 void text_add_json(struct text *text, struct lkv_bytes bytes);
 void text_add_json_string(struct text *text, const char *string);

@@ -15,13 +15,13 @@ static int delete_span(struct store *store, const struct span *span) {
     int rc = lkv_delete_submit(store->db, text_bytes(&span->from), text_bytes(&span->to),
                                !span->single, store_left(store), store->queue, NULL);
     if (rc < 0) {
-        return report_rc(cli, rc, NULL, "del %s", span_name(cli));
+        return report_call(cli, rc, NULL, "del %s", span_name(cli).text);
     }
     struct lkv_msg *answer = store_answer(store);
     int exit = 0;
     rc = lkv_msg_rc(answer);
     if (rc < 0) {
-        exit = report_rc(cli, rc, answer, "del %s", span_name(cli));
+        exit = report_rc(cli, rc, answer, "del %s", span_name(cli).text);
     } else {
         uint64_t rev = 0;
         uint64_t count = 0;
@@ -78,7 +78,7 @@ static int run_del(struct cli *cli) {
     bool named = args_switch(&cli->args, "prefix") || args_switch(&cli->args, "range");
     if (!named && cli->args.word_count > 1) {
         return report_usage(cli, "del takes one key; for the keys from '%s' to '%s' say --range",
-                            cli->args.words[0], cli->args.words[1]);
+                            shown(cli->args.words[0]).text, shown(cli->args.words[1]).text);
     }
     if (!named && args_switch(&cli->args, "all") && cli->args.word_count > 0) {
         return report_usage(cli, "--all is every key, but a part was named");
@@ -91,7 +91,7 @@ static int run_del(struct cli *cli) {
     bool dry = args_switch(&cli->args, "dry-run");
     struct store store;
     exit = check_safe(cli, &span);
-    exit = exit == 0 ? store_open(cli, dry ? TO_READ : TO_WRITE, &store) : exit;
+    exit = exit == 0 ? store_open(cli, dry ? TO_READ : TO_DELETE, &store) : exit;
     if (exit == 0) {
         exit = dry ? count_span(&store, &span, "would_delete", " would be deleted")
                    : delete_span(&store, &span);

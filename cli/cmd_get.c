@@ -112,7 +112,7 @@ static int get_one(struct get *get, const struct span *span) {
     if (rc == LKV_ENOTFOUND && get->cli->format != FORMAT_JSON) {
         exit = KVCTL_NEGATIVE; /* the exit code is the answer */
     } else if (rc < 0) {
-        exit = report_rc(get->cli, rc, answer, "get %s", span_name(get->cli));
+        exit = report_call(get->cli, rc, answer, "get %s", span_name(get->cli).text);
     } else if (lkv_msg_kv(answer, 0, &item)) {
         lkv_msg_u64(answer, "rev", &get->read_rev);
         if (get->cli->format == FORMAT_SIMPLE && !get->keys_only) {

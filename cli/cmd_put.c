@@ -8,7 +8,7 @@ static int put(struct store *store, const struct text *key, const struct text *v
     int rc = lkv_put_submit(store->db, text_bytes(key), text_bytes(value), store_left(store),
                             store->queue, NULL);
     if (rc < 0) {
-        return report_rc(store->cli, rc, NULL, "put %s", name);
+        return report_call(store->cli, rc, NULL, "put %s", name);
     }
     struct lkv_msg *answer = store_answer(store);
     int exit = 0;
@@ -32,7 +32,7 @@ static int run_put(struct cli *cli) {
     exit = exit == 0 ? value_take(cli, cli->args.words[1], &value) : exit;
     exit = exit == 0 ? store_open(cli, TO_WRITE, &store) : exit;
     if (exit == 0) {
-        exit = put(&store, &key, &value, cli->args.words[0]);
+        exit = put(&store, &key, &value, shown(cli->args.words[0]).text);
         store_close(&store);
     }
     text_free(&key);

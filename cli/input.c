@@ -17,7 +17,7 @@ static int hex_take(struct cli *cli, const char *what, const char *word, struct 
         return 0;
     }
     return report_usage(cli, "the %s under -x wants two hexadecimal digits a byte, not '%s'", what,
-                        word);
+                        shown(word).text);
 }
 
 int key_take(struct cli *cli, const char *word, struct text *out) {
@@ -74,8 +74,8 @@ static int words_wanted(struct cli *cli, size_t count, const char *usage) {
         return 0;
     }
     if (cli->args.word_count > count) {
-        return report_usage(cli, "'%s' is one word too many: %s %s", cli->args.words[count],
-                            cli->command->name, usage);
+        return report_usage(cli, "'%s' is one word too many: %s %s",
+                            shown(cli->args.words[count]).text, cli->command->name, usage);
     }
     return report_usage(cli, "something is missing: %s %s", cli->command->name, usage);
 }
@@ -173,8 +173,8 @@ void span_after(struct span *span, struct lkv_bytes key, bool descending) {
     text_free(&moved);
 }
 
-const char *span_name(const struct cli *cli) {
-    return cli->args.word_count > 0 ? cli->args.words[0] : "all keys";
+struct shown span_name(const struct cli *cli) {
+    return shown(cli->args.word_count > 0 ? cli->args.words[0] : "all keys");
 }
 
 /* ------------------------------------------------------------------ walking */
@@ -221,7 +221,7 @@ static int walk_page(struct walk *walk, const struct span *rest, int flags, bool
     int rc = ask_page(walk, rest, flags, &page);
     int exit;
     if (rc < 0) {
-        exit = report_rc(store->cli, rc, page, "%s", span_name(store->cli));
+        exit = report_call(store->cli, rc, page, "%s", span_name(store->cli).text);
     } else {
         uint64_t number = 0;
         lkv_msg_u64(page, "rev", &walk->rev);
@@ -269,7 +269,7 @@ int span_count(struct store *store, const struct span *span, uint64_t *count, ui
     *count = span->single && rc == 0;
     *rev = 0;
     if (rc < 0 && rc != LKV_ENOTFOUND) {
-        exit = report_rc(store->cli, rc, answer, "%s", span_name(store->cli));
+        exit = report_call(store->cli, rc, answer, "%s", span_name(store->cli).text);
     } else {
         lkv_msg_u64(answer, "rev", rev);
     }

@@ -29,8 +29,8 @@ void span_to_prefix_end(struct span *span);
 /* Only what lies behind `key`, in the direction of the walk. */
 void span_after(struct span *span, struct lkv_bytes key, bool descending);
 
-/* For messages: "prefix /svc/". Valid until the arguments are freed. */
-const char *span_name(const struct cli *cli);
+/* For messages: the first word, or "all keys". */
+struct shown span_name(const struct cli *cli);
 
 /* ------------------------------------------------------------------ walking */
 

@@ -162,7 +162,7 @@ static int check_words(struct cli *cli) {
     }
     if (cli->args.word_count > command->words_max) {
         return report_usage(cli, "'%s' is one word too many for %s",
-                            cli->args.words[command->words_max], command->name);
+                            shown(cli->args.words[command->words_max]).text, command->name);
     }
     return 0;
 }

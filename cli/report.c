@@ -65,7 +65,9 @@ static void tell(struct cli *cli, int rc, const struct text *message) {
         text_printf(&line, ",\"outcome\":\"%s\",\"retryable\":%s}\n", outcome_name(lkv_outcome(rc)),
                     lkv_retryable(rc) ? "true" : "false");
     } else {
-        text_printf(&line, "kvctl: %s\n", text_string(message));
+        text_add_string(&line, "kvctl: ");
+        text_add_visible(&line, text_bytes(message));
+        text_add_byte(&line, '\n');
     }
     fflush(stdout); /* what was said before stays before */
     fputs(text_string(&line), stderr);
@@ -88,21 +90,33 @@ int report_usage(struct cli *cli, const char *format, ...) {
     return KVCTL_USAGE;
 }
 
+/* Takes the message. */
+static int report_sentence(struct cli *cli, int rc, const char *sentence, struct text *message) {
+    text_printf(message, ": %s", sentence[0] != '\0' ? sentence : lkv_error_text(rc));
+    if (lkv_outcome(rc) == LKV_UNKNOWN && sentence[0] != '\0') {
+        text_add_string(message, " (outcome unknown: it may have been applied)");
+    }
+    tell(cli, rc, message);
+    text_free(message);
+    return (int)exit_of(rc);
+}
+
 int report_rc(struct cli *cli, int rc, const struct lkv_msg *why, const char *format, ...) {
     struct text message = {0};
     va_list args;
     va_start(args, format);
     text_vprintf(&message, format, args);
     va_end(args);
+    return report_sentence(cli, rc, why != NULL ? lkv_msg_text(why) : "", &message);
+}
 
-    const char *sentence = why != NULL ? lkv_msg_text(why) : "";
-    text_printf(&message, ": %s", sentence[0] != '\0' ? sentence : lkv_error_text(rc));
-    if (lkv_outcome(rc) == LKV_UNKNOWN && sentence[0] != '\0') {
-        text_add_string(&message, " (outcome unknown: it may have been applied)");
-    }
-    tell(cli, rc, &message);
-    text_free(&message);
-    return (int)exit_of(rc);
+int report_call(struct cli *cli, int rc, const struct lkv_msg *why, const char *format, ...) {
+    struct text message = {0};
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&message, format, args);
+    va_end(args);
+    return report_sentence(cli, rc, why != NULL ? lkv_msg_text(why) : lkv_last_text(), &message);
 }
 
 int report_found(struct cli *cli, enum exit_code exit, int rc, const char *format, ...) {
@@ -129,7 +143,9 @@ void report_warning(struct cli *cli, const char *format, ...) {
         text_add_json_string(&line, text_string(&message));
         text_add_string(&line, "}\n");
     } else {
-        text_printf(&line, "kvctl: warning: %s\n", text_string(&message));
+        text_add_string(&line, "kvctl: warning: ");
+        text_add_visible(&line, text_bytes(&message));
+        text_add_byte(&line, '\n');
     }
     fputs(text_string(&line), stderr);
     text_free(&line);

@@ -28,6 +28,10 @@ int report_usage(struct cli *cli, const char *format, ...) __attribute__((format
 int report_rc(struct cli *cli, int rc, const struct lkv_msg *why, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The same of a call that has just failed on this thread: without a message the library's last text. */
+int report_call(struct cli *cli, int rc, const struct lkv_msg *why, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* A finding of kvctl itself, under the code of the library that fits best. */
 int report_found(struct cli *cli, enum exit_code exit, int rc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -139,7 +139,7 @@ static int check_member(struct store *store, const char *dir, enum purpose purpo
         }
         return 0;
     }
-    if (purpose == TO_WRITE) {
+    if (purpose != TO_READ) {
         return report_found(store->cli, KVCTL_USAGE, LKV_EREADONLY,
                             "%s belongs to a member of a cluster of %zu: start it with `kvctl "
                             "serve`, then write through --endpoints",
@@ -184,7 +184,7 @@ static int open_directory(struct store *store, const char *dir, enum purpose pur
 static int open_named(struct store *store, const char *dir, enum purpose purpose) {
     struct stat info;
     /* A mistyped directory must not become an empty store that answers "no such key". */
-    if (purpose == TO_READ && (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode))) {
+    if (purpose != TO_WRITE && (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode))) {
         return report_found(store->cli, KVCTL_USAGE, LKV_ENOENT, "%s: no such directory", dir);
     }
     return open_directory(store, dir, purpose);

@@ -9,7 +9,7 @@
 
 #include "cli.h"
 
-enum purpose { TO_READ, TO_WRITE };
+enum purpose { TO_READ, TO_WRITE, TO_DELETE }; /* only TO_WRITE makes a store that is not there */
 
 struct store {
     struct cli *cli;

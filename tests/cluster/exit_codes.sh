@@ -64,12 +64,19 @@ key=$(printf 'k%.0s' $(seq 8192))
 expect 0 "$K" put "$key" limit
 same "$("$K" get "$key")" limit
 expect 4 "$K" put "${key}k" over
+said "put kkkk.*k[.][.][.] (8193 bytes): the key has 8193 bytes, key_bytes_max is 8192"
+[[ $(wc -c <"$T/stderr") -lt 300 ]] || fail "a message of $(wc -c <"$T/stderr") bytes"
+expect 4 "$K" get "${key}k"
+said "8193 bytes, key_bytes_max is 8192"
+expect 4 "$K" del "${key}k"
+said "8193 bytes, key_bytes_max is 8192"
 expect 3 "$K" put '' empty
 head -c 4194304 /dev/zero >"$T/limit"
 expect 0 "$K" put huge "@$T/limit"
 "$K" get huge -o raw | cmp - "$T/limit" || fail "the largest value differs"
 echo >>"$T/limit"
 expect 4 "$K" put huge "@$T/limit"
+said "the value has 4194305 bytes, value_bytes_max is 4194304"
 
 say "usage is 3"
 expect 3 "$K"
@@ -87,6 +94,15 @@ expect 3 "$K" put -x zz 00
 expect 3 "$K" import "$T/nosuch"
 expect 3 "$K" --dir "$T/nosuch" get a
 expect 3 "$K" --dir "$T/n1" --endpoints 127.0.0.1:7101 get a
+expect 3 "$K" get -x $'z\e[31m\001'
+said "not 'z.x1b.31m.x01'"
+expect 3 "$K" $'gett\e[31m' a
+! grep -q $'\e' "$T/stderr" || fail "a control character reached the terminal"
+for command in "del a" "del --all" "del --prefix p"; do
+    # shellcheck disable=SC2086 # words
+    expect 3 "$K" --dir "$T/nosuch" $command
+done
+[[ ! -e $T/nosuch ]] || fail "deleting made a store"
 expect 3 "$K" log dump
 expect 3 "$K" log verify --dir "$T/nosuch"
 expect 3 "$K" bench put --clients 0
@@ -114,6 +130,14 @@ KVCTL_CONFIG=$T/config expect 0 "$K" --endpoints 127.0.0.1:7101 get a
 echo 'nonsense=1' >"$T/config"
 expect 3 "$K" --config "$T/config" get a
 said "config:1"
+expect 3 "$K" --config / get a
+said "neither a file nor a pipe"
+expect 3 timeout 5 "$K" --config /dev/zero get a
+said "neither a file nor a pipe"
+head -c 1048577 /dev/zero | tr '\0' '#' >"$T/config"
+expect 3 "$K" --config "$T/config" get a
+said "larger than 1048576 bytes"
+expect 0 "$K" --config <(printf 'endpoints=127.0.0.1:7101') get a
 
 say "a directory that is served is reached through its process"
 unset KVCTL_ENDPOINTS

@@ -26,6 +26,32 @@ Test(cli_bytes, shows_text_as_it_is_and_escapes_the_rest) {
     check(text_add_escaped, bytes_of("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 
+Test(cli_bytes, names_a_long_or_odd_word_in_a_message) {
+    cr_assert_str_eq(shown("/svc/a").text, "/svc/a");
+    cr_assert_str_eq(shown("").text, "");
+    cr_assert_str_eq(shown("a\x1b[31m\xff\n").text, "a\\x1b[31m\\xff\\n");
+    char word[8193];
+    memset(word, 'k', sizeof(word));
+    word[64] = '\0';
+    cr_assert_str_eq(shown(word).text, word);
+    word[64] = 'k';
+    word[8192] = '\0';
+    struct shown name = shown(word);
+    cr_assert_eq(strspn(name.text, "k"), SHOWN_BYTES);
+    cr_assert_str_eq(name.text + SHOWN_BYTES, "... (8192 bytes)");
+    word[63] = '\xc3'; /* no character and no escape is cut */
+    word[64] = '\xa9';
+    name = shown(word);
+    cr_assert_str_eq(name.text + 63, "... (8192 bytes)");
+}
+
+Test(cli_bytes, makes_a_sentence_harmless_once) {
+    struct text out = {0};
+    text_add_visible(&out, bytes_of("a\\x1b \x1b\xff\xc2\x9b\xc3\xa9\n"));
+    cr_assert_str_eq(text_string(&out), "a\\x1b \\x1b\\xff\\xc2\\x9b\xc3\xa9\n");
+    text_free(&out);
+}
+
 Test(cli_bytes, writes_json_that_every_reader_takes) {
     check(text_add_json, bytes_of("a\"b\\c/\n\t\r\b\f\x01"),
           "\"a\\\"b\\\\c/\\n\\t\\r\\b\\f\\u0001\"");
