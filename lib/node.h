@@ -59,6 +59,7 @@ struct write_batch {
     struct log_vote vote;
     uint64_t cut_from; /* of what the log thread was already given; 0: none */
     uint64_t first, last;
+    uint64_t bytes; /* of these entries, as unwritten_bytes counts them */
 };
 
 /* What was read from disk for one peer, while the core is told of it. */
@@ -142,7 +143,7 @@ struct node {
     uint64_t full_retry_ns;
     uint64_t last_write_ns;
     uint64_t spare_retry_ns;
-    uint64_t unwritten_bytes; /* of own entries that the log thread has not finished */
+    uint64_t unwritten_bytes; /* of entries that the log thread has not finished */
     bool no_spare;            /* the last attempt to make the next segment failed */
     bool room_refused;        /* and a write was refused since for what room is left */
     bool mark_due, spare_running, disk_full, log_failed;

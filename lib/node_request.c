@@ -300,7 +300,6 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
             list_push_back(&node->submits, link);
             return rc;
         }
-        node->unwritten_bytes += request->command->size + NODE_RECORD_OVERHEAD;
         request->command = NULL; /* the window's now */
         if (request->deadline_ns < node->next_expiry_ns) {
             node->next_expiry_ns = request->deadline_ns;

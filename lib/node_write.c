@@ -19,7 +19,7 @@ struct log_job {
     enum log_job_kind kind;
     struct log_write write;
     struct entry *entries; /* owned, with references */
-    uint64_t bytes;        /* as node_append_accepted counted them */
+    uint64_t bytes;        /* of them, as the batch counted them */
     uint64_t no;           /* PERSISTED up to this write number */
     uint64_t restart_index, restart_term;
     bool retry_first; /* the oldest of the jobs that a full disk held up */
@@ -95,8 +95,8 @@ static void space_again(struct node *node) {
 static void write_done(struct node *node, struct log_job *job) {
     node->jobs_in_flight--;
     if (!is_transient(job->rc)) {
-        uint64_t bytes = job->bytes < node->unwritten_bytes ? job->bytes : node->unwritten_bytes;
-        node->unwritten_bytes -= bytes; /* of a follower's jobs nothing was counted */
+        ASSERT(job->bytes <= node->unwritten_bytes);
+        node->unwritten_bytes -= job->bytes;
     }
     if (is_transient(job->rc) && !node->closing) {
         hold_full(node, job);
@@ -157,6 +157,14 @@ static void job_submit(struct node *node, enum loop_queue queue, struct log_job 
     loop_submit(node->world.loop, queue, &job->job);
 }
 
+static void count_batch(struct node *node, uint64_t first, uint64_t last) {
+    for (uint64_t index = first; index != 0 && index <= last; index++) {
+        uint64_t bytes = blob_slice(node_entry(node, index)->payload).size + NODE_RECORD_OVERHEAD;
+        node->batch.bytes += bytes;
+        node->unwritten_bytes += bytes;
+    }
+}
+
 void node_write_add(struct node *node, const struct raft_write *write) {
     struct write_batch *batch = &node->batch;
     batch->no = write->no;
@@ -178,6 +186,9 @@ void node_write_add(struct node *node, const struct raft_write *write) {
         if (batch->first > batch->last) {
             batch->first = batch->last = 0;
         }
+        node->unwritten_bytes -= batch->bytes; /* the window has forgotten what was cut: anew */
+        batch->bytes = 0;
+        count_batch(node, batch->first, batch->last);
     }
     if (write->last >= write->first && write->first != 0) {
         if (batch->first == 0) {
@@ -185,6 +196,7 @@ void node_write_add(struct node *node, const struct raft_write *write) {
         }
         batch->last = write->last;
         ASSERT(batch->first == node->given_next);
+        count_batch(node, write->first, write->last);
     }
 }
 
@@ -208,8 +220,8 @@ static int job_fill(struct node *node, struct log_job *job) {
         ASSERT(entry != NULL);
         job->entries[i] = *entry;
         (void)blob_ref(entry->payload);
-        job->bytes += blob_slice(entry->payload).size + NODE_RECORD_OVERHEAD;
     }
+    job->bytes = batch->bytes;
     job->write.entries = job->entries;
     job->write.count = count;
     return 0;
