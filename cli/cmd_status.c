@@ -14,10 +14,19 @@ enum { SILENT_MS = 3000 };
 /* A store that was opened for this command has had no time to elect itself and to replay its log. */
 enum { ELECTION_WAIT_MS = 1500, ELECTION_LOOK_MS = 20 };
 
+/* For one member to say how it is; a hung one costs no more. */
+enum { MEMBER_ASK_MS = 1000, MEMBERS_MAX = 16 };
+
 struct verdict {
     int exit;
     const char *word, *color;
     struct text why, advice;
+};
+
+/* What members say of themselves, where it is not "ok"; in the order of the leader's rows. */
+struct troubles {
+    struct text texts[MEMBERS_MAX];
+    size_t count;
 };
 
 /* ------------------------------------------------------------------ asking */
@@ -38,6 +47,10 @@ static bool is_offline(const struct lkv_msg *status) {
     return strncmp(word(status, "state"), "offline", 7) == 0;
 }
 
+static bool is_silent(const struct lkv_member *member) {
+    return strcmp(member->state, "down") == 0 || member->lag_ms > SILENT_MS;
+}
+
 static int ask(struct store *store, struct lkv_msg **status) {
     int64_t patience_ms = clock_ms() + (store->embedded ? ELECTION_WAIT_MS : 0);
     for (;;) {
@@ -53,6 +66,42 @@ static int ask(struct store *store, struct lkv_msg **status) {
         *status = NULL;
         clock_wait(ELECTION_LOOK_MS);
     }
+}
+
+/* A member's state is its own to tell: the leader knows no more than that it lags. */
+static void ask_member(struct store *store, const char *address, struct text *trouble) {
+    struct lkv *db;
+    if (store_connect(store->cli, address, &db) != 0) {
+        return;
+    }
+    struct lkv_msg *answer = NULL;
+    int64_t left_ms = store_left(store) / 2;
+    if (lkv_status(db, left_ms < MEMBER_ASK_MS ? left_ms : MEMBER_ASK_MS, &answer) != 0) {
+        text_add_string(trouble, "no answer");
+    } else if (strcmp(word(answer, "state"), "ok") != 0) {
+        text_add_string(trouble, word(answer, "state"));
+    }
+    lkv_msg_free(answer);
+    lkv_close(db, 0);
+}
+
+static void ask_members(struct store *store, const struct lkv_msg *status,
+                        struct troubles *troubles) {
+    struct lkv_member member;
+    for (size_t i = 0; i < MEMBERS_MAX && lkv_msg_member(status, i, &member); i++) {
+        struct text *trouble = &troubles->texts[troubles->count++];
+        bool own = strcmp(member.id, word(status, "id")) == 0;
+        bool settled = strcmp(word(status, "state"), "ok") == 0 || is_offline(status);
+        if (own && !settled) {
+            text_add_string(trouble, word(status, "state"));
+        } else if (!own && !store->embedded && *member.address != '\0' && !is_silent(&member)) {
+            ask_member(store, member.address, trouble);
+        }
+    }
+}
+
+static const char *trouble_of(const struct troubles *troubles, size_t i) {
+    return i < troubles->count ? text_string(&troubles->texts[i]) : "";
 }
 
 /* Followers do not know how far the others are: the leader's answer is taken when it gives one. */
@@ -80,11 +129,47 @@ static void ask_leader(struct store *store, struct lkv_msg **status) {
 
 /* ------------------------------------------------------------------ judging */
 
-static bool is_silent(const struct lkv_member *member) {
-    return strcmp(member->state, "down") == 0 || member->lag_ms > SILENT_MS;
+static void set_verdict(struct verdict *verdict, const char *word, const char *color, int exit) {
+    verdict->word = word;
+    verdict->color = color;
+    verdict->exit = exit;
 }
 
-static void judge(const struct lkv_msg *status, struct verdict *verdict) {
+/* Members that answer, but whose disks take nothing. Without a majority of good ones, and without the
+ * leader's, no write can succeed. */
+static void judge_troubled(const struct lkv_msg *status, const struct troubles *troubles,
+                           size_t silent, struct verdict *verdict) {
+    struct lkv_member member;
+    size_t troubled = 0;
+    size_t count = 0;
+    bool leader = false;
+    bool disk = false;
+    for (; lkv_msg_member(status, count, &member); count++) {
+        const char *trouble = trouble_of(troubles, count);
+        if (*trouble != '\0') {
+            leader = leader || strcmp(member.id, word(status, "leader")) == 0;
+            disk = disk || strncmp(trouble, "disk", 4) == 0;
+            bool first = verdict->why.size == 0;
+            text_printf(&verdict->why, "%s%s: %s", first ? "" : "; ", member.id, trouble);
+            troubled++;
+        }
+    }
+    if (troubled == 0) {
+        return;
+    }
+    bool majority = count - troubled - silent >= count / 2 + 1;
+    bool writes = majority && !leader;
+    set_verdict(verdict, writes ? "degraded" : "unhealthy", writes ? "33" : "31",
+                writes ? KVCTL_DONE : KVCTL_UNHEALTHY);
+    text_clear(&verdict->advice);
+    text_printf(&verdict->advice, "%s: %s",
+                writes ? "writes go on without it" : "writes are refused or wait, reads go on",
+                disk ? "make room on a full disk, replace one that hangs; the rest is automatic"
+                     : "look at what the member prints");
+}
+
+static void judge(const struct lkv_msg *status, const struct troubles *troubles,
+                  struct verdict *verdict) {
     *verdict = (struct verdict){.exit = KVCTL_DONE, .word = "healthy", .color = "32"};
     struct lkv_member member;
     size_t count = 0;
@@ -114,15 +199,18 @@ static void judge(const struct lkv_msg *status, struct verdict *verdict) {
                     "start the missing ones, or look at what they print",
                     count / 2 + 1, count);
     } else if (silent > 0) {
-        verdict->word = "degraded";
-        verdict->color = "33";
+        set_verdict(verdict, "degraded", "33", KVCTL_DONE);
         text_printf(&verdict->why, " %s silent; %s leads %zu members", silent > 1 ? "are" : "is",
                     word(status, "leader"), count);
         text_printf(&verdict->advice,
                     "start it again with its old command line; writes go on "
                     "while %zu of %zu are up",
                     count / 2 + 1, count);
-    } else {
+    }
+    if (!offline && *word(status, "leader") != '\0') {
+        judge_troubled(status, troubles, silent, verdict);
+    }
+    if (verdict->why.size == 0) {
         text_printf(&verdict->why, "%s leads %zu member%s in term %" PRIu64, word(status, "leader"),
                     count > 0 ? count : 1, count > 1 ? "s" : "", number(status, "term"));
     }
@@ -136,7 +224,15 @@ static const char *const numbers[] = {"term",      "commit",      "applied", "du
                                       "first",     "last",        "rev",     "keys",
                                       "log_bytes", "image_index", "peers_up"};
 
-static void add_members_json(struct text *line, const struct lkv_msg *status) {
+/* In the leader's rows: a member's own trouble says more than how its log is sent to it. */
+static const char *member_state(const struct lkv_member *member, const struct troubles *troubles,
+                                size_t i) {
+    const char *trouble = trouble_of(troubles, i);
+    return *trouble != '\0' ? trouble : member->state;
+}
+
+static void add_members_json(struct text *line, const struct lkv_msg *status,
+                             const struct troubles *troubles) {
     text_add_string(line, ",\"members\":[");
     struct lkv_member member;
     for (size_t i = 0; lkv_msg_member(status, i, &member); i++) {
@@ -144,7 +240,7 @@ static void add_members_json(struct text *line, const struct lkv_msg *status) {
         json_string(line, "id", member.id);
         json_string(line, "address", member.address);
         json_string(line, "role", member.role);
-        json_string(line, "state", member.state);
+        json_string(line, "state", member_state(&member, troubles, i));
         json_u64(line, "match", member.match);
         json_u64(line, "lag_entries", member.lag_entries);
         json_u64(line, "lag_ms", member.lag_ms);
@@ -153,10 +249,12 @@ static void add_members_json(struct text *line, const struct lkv_msg *status) {
     text_add_byte(line, ']');
 }
 
-static void print_json(const struct lkv_msg *status, const struct verdict *verdict) {
+static void print_json(const struct lkv_msg *status, const struct troubles *troubles,
+                       const struct verdict *verdict) {
     struct text line = {0};
     json_open(&line);
     json_string(&line, "verdict", verdict->word);
+    json_string(&line, "why", text_string(&verdict->why));
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (lkv_msg_str(status, texts[i]) != NULL) {
             json_string(&line, texts[i], lkv_msg_str(status, texts[i]));
@@ -168,13 +266,14 @@ static void print_json(const struct lkv_msg *status, const struct verdict *verdi
             json_u64(&line, numbers[i], value);
         }
     }
-    add_members_json(&line, status);
+    add_members_json(&line, status, troubles);
     json_print(&line);
     text_free(&line);
 }
 
 static void print_fields(const struct lkv_msg *status, const struct verdict *verdict) {
     field_string("verdict", verdict->word);
+    field_string("why", text_string(&verdict->why));
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (lkv_msg_str(status, texts[i]) != NULL) {
             field_string(texts[i], lkv_msg_str(status, texts[i]));
@@ -188,7 +287,7 @@ static void print_fields(const struct lkv_msg *status, const struct verdict *ver
     }
 }
 
-static void print_members(const struct lkv_msg *status) {
+static void print_members(const struct lkv_msg *status, const struct troubles *troubles) {
     struct table table;
     struct lkv_member member;
     table_start(&table, "MEMBER ADDRESS ROLE STATE MATCH LAG HEARD");
@@ -196,7 +295,7 @@ static void print_members(const struct lkv_msg *status) {
         table_cell(&table, "%s", member.id);
         table_cell(&table, "%s", *member.address != '\0' ? member.address : "-");
         table_cell(&table, "%s", member.role);
-        table_cell(&table, "%s", member.state);
+        table_cell(&table, "%s", member_state(&member, troubles, i));
         table_cell(&table, "%" PRIu64, member.match);
         table_cell(&table, "%" PRIu64, member.lag_entries);
         if (strcmp(member.id, word(status, "id")) == 0) {
@@ -212,7 +311,8 @@ static void print_members(const struct lkv_msg *status) {
     table_free(&table);
 }
 
-static void print_screen(const struct lkv_msg *status, const struct verdict *verdict) {
+static void print_screen(const struct lkv_msg *status, const struct troubles *troubles,
+                         const struct verdict *verdict) {
     bool color = output_has_color();
     printf("%s%s%s%s%s: %s\n", color ? "\033[1;" : "", color ? verdict->color : "",
            color ? "m" : "", verdict->word, color ? "\033[0m" : "", text_string(&verdict->why));
@@ -227,17 +327,17 @@ static void print_screen(const struct lkv_msg *status, const struct verdict *ver
     printf("log      commit %" PRIu64 ", applied %" PRIu64 ", first %" PRIu64 ", %s\n",
            number(status, "commit"), number(status, "applied"), number(status, "first"),
            size_name(number(status, "log_bytes"), size));
-    print_members(status);
+    print_members(status, troubles);
 }
 
 static void print_status(const struct cli *cli, const struct lkv_msg *status,
-                         const struct verdict *verdict) {
+                         const struct troubles *troubles, const struct verdict *verdict) {
     switch (cli->format) {
-    case FORMAT_JSON: print_json(status, verdict); break;
+    case FORMAT_JSON: print_json(status, troubles, verdict); break;
     case FORMAT_FIELDS: print_fields(status, verdict); break;
-    case FORMAT_TABLE: print_members(status); break;
+    case FORMAT_TABLE: print_members(status, troubles); break;
     case FORMAT_RAW: fputs(verdict->word, stdout); break;
-    case FORMAT_SIMPLE: print_screen(status, verdict); break;
+    case FORMAT_SIMPLE: print_screen(status, troubles, verdict); break;
     }
 }
 
@@ -250,13 +350,18 @@ static int run_status(struct cli *cli) {
     struct lkv_msg *status = NULL;
     int rc = ask(&store, &status);
     if (rc < 0) {
-        exit = report_rc(cli, rc, status, "status");
+        exit = report_call(cli, rc, status, "status");
     } else {
         struct verdict verdict;
+        struct troubles troubles = {.count = 0};
         ask_leader(&store, &status);
-        judge(status, &verdict);
-        print_status(cli, status, &verdict);
+        ask_members(&store, status, &troubles);
+        judge(status, &troubles, &verdict);
+        print_status(cli, status, &troubles, &verdict);
         exit = verdict.exit;
+        while (troubles.count > 0) {
+            text_free(&troubles.texts[--troubles.count]);
+        }
         text_free(&verdict.why);
         text_free(&verdict.advice);
     }
@@ -269,7 +374,9 @@ const struct command command_status = {
     .name = "status",
     .words = "",
     .summary = "One screen: is it well, why not, what to do.",
-    .details = "Exit code 5 when no leader is known.",
+    .details =
+        "degraded: a member is silent, or its disk is full or hangs; writes go on, exit code 0.\n"
+        "Exit code 5 when no leader is known, or no write can succeed.",
     .examples = "  kvctl status\n  kvctl status -o json | jq .leader",
     .run = run_status,
 };
