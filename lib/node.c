@@ -239,7 +239,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     (void)pthread_cond_init(&node->changed_cond, NULL);
     struct list_link *lists[] = {&node->incoming, &node->staged,    &node->full_jobs,
                                  &node->parked,   &node->reads_new, &node->read_batches,
-                                 &node->submits,  &node->strangers};
+                                 &node->submits,  &node->strangers, &node->old_forwards};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_init(lists[i]);
     }

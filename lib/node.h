@@ -37,6 +37,7 @@ struct log_job;
 struct image_receive;
 struct image_send;
 struct apply_read;
+struct forward;
 
 /* What a node runs on; borrowed for its life. */
 struct node_world {
@@ -159,8 +160,8 @@ struct node {
     struct list_link read_batches; /* of struct read_batch: asked for a read index */
     uint64_t next_read_context;
     uint64_t next_expiry_ns;
-    struct remote *forward; /* to the leader, when this node follows */
-    bool forward_broken;
+    struct forward *forward;       /* to the leader, when this node follows */
+    struct list_link old_forwards; /* to earlier ones, while they owe answers */
     uint64_t forward_next_ns;
     size_t submit_capacity;
     uint32_t *submit_sizes;
@@ -249,6 +250,7 @@ MUST_USE int node_append_accepted(struct node *node, uint64_t first, uint64_t te
 void node_wait_for_leader(struct node *node, struct request *request);
 void node_forward(struct node *node, struct request *request); /* to the leader, or refuses */
 void node_leader_changed(struct node *node);
+bool node_forward_owes(const struct node *node); /* answers have not come yet */
 /* Each turn: pings, silence and deadlines of the connection to the leader; when next. */
 uint64_t node_forward_expire(struct node *node, uint64_t now_ns);
 void node_requests_expire(struct node *node, uint64_t now_ns);

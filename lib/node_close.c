@@ -60,8 +60,8 @@ static bool is_worth_waiting(const struct node *node) {
         node_now(node) >= node->handover_deadline_ns) {
         return false;
     }
-    bool writes_owed = node->pending.waiting > 0 || node->submit_count > 0 ||
-                       (node->forward != NULL && remote_in_flight(node->forward) > 0);
+    bool writes_owed =
+        node->pending.waiting > 0 || node->submit_count > 0 || node_forward_owes(node);
     if (node->role == RAFT_LEADER) {
         return node->peer_count > 0 || writes_owed;
     }

@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "lib/peer.h"
 
+#include <stdio.h>
+
 enum { PARK_RETRY_MS = 50 };
 
 /* ------------------------------------------------------------------ inbox, any thread */
@@ -102,8 +104,17 @@ static void route_parked(struct node *node) {
 
 /* ------------------------------------------------------------------ forwarding to the leader */
 
+/* The connection to one leader. */
+struct forward {
+    struct list_link link; /* of node->old_forwards, once another leads */
+    struct node *node;
+    struct remote *remote;
+    char address[ADDRESS_SIZE];
+    bool broken; /* closed at the turn's end, not inside its own callback */
+};
+
 static void on_forward_lost(void *arg, struct request *request, bool sent, int rc) {
-    struct node *node = arg;
+    struct node *node = ((struct forward *)arg)->node;
     bool again = !sent || request_is_read(request);
     if (!again) {
         request_fail(request, LKV_EUNKNOWN, "the leader's answer did not come (%s)",
@@ -118,41 +129,70 @@ static void on_forward_lost(void *arg, struct request *request, bool sent, int r
 }
 
 static void on_forward_refused(void *arg, struct request *request) {
-    struct node *node = arg;
+    struct node *node = ((struct forward *)arg)->node;
     msg_clear(request->reply); /* another node may yet do it */
     park(node, request);
 }
 
 static void on_forward_up(void *arg) {
-    struct node *node = arg;
-    node->turn_wanted = true;
+    struct forward *forward = arg;
+    forward->node->turn_wanted = true;
 }
 
 static void on_forward_down(void *arg, int rc) {
-    struct node *node = arg;
+    struct forward *forward = arg;
     (void)rc;
-    node->forward_broken = true; /* closed at the turn's end, not inside its own callback */
-    node->turn_wanted = true;
+    forward->broken = true;
+    forward->node->turn_wanted = true;
 }
 
-static void close_forward(struct node *node) {
-    struct remote *remote = node->forward;
-    node->forward = NULL;
-    node->forward_broken = false;
-    remote_close(remote);
+static void close_forward(struct forward *forward) {
+    list_remove(&forward->link);
+    if (forward->node->forward == forward) {
+        forward->node->forward = NULL;
+    }
+    remote_close(forward->remote);
+    mem_free(forward);
+}
+
+/* The leader is at another address now, or here. What was sent to the old one may yet be answered: it
+ * need not be unknown. */
+static void leave_forward(struct node *node) {
+    struct forward *forward = node->forward;
+    if (remote_up(forward->remote) && remote_in_flight(forward->remote) > 0) {
+        list_push_back(&node->old_forwards, &forward->link);
+        node->forward = NULL;
+    } else {
+        close_forward(forward);
+    }
 }
 
 static bool open_forward(struct node *node, const struct peer *leader) {
-    if (node->forward != NULL) {
-        return !node->forward_broken;
+    if (node->forward != NULL && strcmp(node->forward->address, leader->address) != 0) {
+        leave_forward(node);
     }
+    if (node->forward != NULL) {
+        return !node->forward->broken;
+    }
+    struct forward *forward = mem_calloc(1, sizeof(*forward));
+    if (forward == NULL) {
+        return false;
+    }
+    list_init(&forward->link);
+    forward->node = node;
+    (void)snprintf(forward->address, sizeof(forward->address), "%s", leader->address);
     struct remote_events events = {.on_up = on_forward_up,
                                    .on_down = on_forward_down,
                                    .on_lost = on_forward_lost,
                                    .on_refused = on_forward_refused,
-                                   .arg = node};
-    return remote_open(&node->forward, node->world.loop, node->world.net, leader->address,
-                       &events) == 0;
+                                   .arg = forward};
+    if (remote_open(&forward->remote, node->world.loop, node->world.net, leader->address,
+                    &events) != 0) {
+        mem_free(forward);
+        return false;
+    }
+    node->forward = forward;
+    return true;
 }
 
 static void refuse_not_leader(struct node *node, struct request *request) {
@@ -175,19 +215,36 @@ void node_forward(struct node *node, struct request *request) {
         node_wait_for_leader(node, request);
         return;
     }
-    int rc = remote_submit(node->forward, request);
+    int rc = remote_submit(node->forward->remote, request);
     if (rc != 0) {
         request_fail(request, rc, "cannot forward to the leader: %s", error_text(rc));
     }
 }
 
-uint64_t node_forward_expire(struct node *node, uint64_t now_ns) {
-    uint64_t next_ns = node->forward != NULL ? remote_expire(node->forward, now_ns) : UINT64_MAX;
-    if (node->forward_broken) {
-        close_forward(node);
+static uint64_t expire_forward(struct forward *forward, uint64_t now_ns) {
+    uint64_t next_ns = remote_expire(forward->remote, now_ns);
+    bool old = forward->node->forward != forward;
+    if (forward->broken || (old && remote_in_flight(forward->remote) == 0)) {
+        close_forward(forward);
         return UINT64_MAX;
     }
     return next_ns;
+}
+
+uint64_t node_forward_expire(struct node *node, uint64_t now_ns) {
+    uint64_t next_ns = node->forward != NULL ? expire_forward(node->forward, now_ns) : UINT64_MAX;
+    struct list_link *next;
+    for (struct list_link *at = node->old_forwards.next; at != &node->old_forwards; at = next) {
+        next = at->next;
+        uint64_t at_ns = expire_forward(LIST_ITEM(at, struct forward, link), now_ns);
+        next_ns = at_ns < next_ns ? at_ns : next_ns;
+    }
+    return next_ns;
+}
+
+bool node_forward_owes(const struct node *node) {
+    return !list_empty(&node->old_forwards) ||
+           (node->forward != NULL && remote_in_flight(node->forward->remote) > 0);
 }
 
 /* ------------------------------------------------------------------ the leader's own log */
@@ -377,8 +434,8 @@ void node_append_batch(struct node *node) {
 
 void node_leader_changed(struct node *node) {
     node->leader_moved = false;
-    if (node->forward != NULL) {
-        close_forward(node);
+    if (node->forward != NULL && node->leader == node->identity.member_id) {
+        leave_forward(node);
     }
     route_parked(node);
 }
@@ -423,7 +480,10 @@ void node_requests_fail_all(struct node *node) {
     node->parked_bytes = 0;
     node_read_fail_all(node, LKV_ECLOSED, "the node was closed");
     if (node->forward != NULL) {
-        close_forward(node);
+        close_forward(node->forward);
+    }
+    while (!list_empty(&node->old_forwards)) {
+        close_forward(LIST_ITEM(node->old_forwards.next, struct forward, link));
     }
     pending_fail_all(&node->pending, "the node was closed");
 }

@@ -324,6 +324,41 @@ Test(sim_leaders, what_waits_for_the_disk_is_counted_right) {
     play_end(&play);
 }
 
+/* A follower's connection to the old leader stays until it has answered. */
+Test(sim_leaders, writes_under_way_are_answered_by_the_leader_that_took_them) {
+    enum { PUTS = 10 };
+    for (uint64_t seed = 700; seed < 710; seed++) {
+        struct sim_plan plan = sim_plan_calm(seed);
+        struct play play = play_begin(&plan);
+        struct sim_node *old = play_leader(&play, 3000);
+        struct sim_node *follower = play_follower(&play, old);
+        sim_world_run_ms(play.world, 500);
+        int ends[PUTS] = {0};
+        sim_submit(follower, SIM_PUT, 0, 3000, &ends[0]); /* the connection stands */
+        sim_world_run_ms(play.world, 50);
+        sim_net_cut(&play.world->net, old->number, follower->number, UINT64_MAX);
+        for (size_t i = 1; i < PUTS; i++) {
+            sim_submit(follower, SIM_PUT, (uint32_t)i, 3000, &ends[i]);
+        }
+        sim_world_run_ms(play.world, 20);
+        struct raft_event event = {.kind = RAFT_TRANSFER, .transfer = {.target = RAFT_NOBODY}};
+        node_step(old->node, &event);
+        sim_loop_leave(&old->loop);
+        sim_world_run_ms(play.world, 200);
+        cr_expect(follower->node->leader != old->node->identity.member_id);
+        cr_expect(ends[1] == 0);
+        sim_net_mend_all(&play.world->net);
+        sim_world_run_ms(play.world, 2000);
+        for (size_t i = 0; i < PUTS; i++) {
+            cr_expect(ends[i] == 1 + (int)LKV_DONE, "seed %d put %d: %d", (int)seed, (int)i,
+                      ends[i]);
+        }
+        cr_expect(list_empty(&follower->node->old_forwards));
+        play_agree(&play);
+        play_end(&play);
+    }
+}
+
 /* Nothing to do: nothing is done but heartbeats (L14). */
 Test(sim_leaders, l14_an_idle_cluster_has_few_events) {
     struct sim_plan plan = sim_plan_calm(34);
