@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-enum { FIRST_BYTE_MS = 3000, STRANGERS_MAX = 256 };
+enum { FIRST_BYTE_MS = 3000, STRANGERS_MAX = 256, LINKS_WITHOUT_HELLO_MAX = 256 };
 
 /* A connection that has said nothing yet. */
 struct stranger {
@@ -28,6 +28,15 @@ static bool is_client(uint8_t first) {
     return first == 0x93 || first == 0x94;
 }
 
+/* They are not counted among the clients' connections, and there are never many peers. */
+static bool takes_links(const struct node *node) {
+    size_t count = 0;
+    for (struct list_link *at = node->incoming.next; at != &node->incoming; at = at->next) {
+        count += !LIST_ITEM(at, struct link, link)->hello_came;
+    }
+    return count < LINKS_WITHOUT_HELLO_MAX;
+}
+
 static void on_data(void *arg, struct slice bytes) {
     struct stranger *stranger = arg;
     struct node *node = stranger->node;
@@ -38,6 +47,8 @@ static void on_data(void *arg, struct slice bytes) {
     node->turn_wanted = true;
     if (is_client(bytes.data[0])) {
         server_adopt(node->server, conn, bytes);
+    } else if (!takes_links(node)) {
+        net_close(conn);
     } else {
         link_adopt(node, conn, bytes);
     }

@@ -1,6 +1,7 @@
 /* One node alone on real files: the verbs, reopening, killing, and being one of several handles. */
 #include "tests/unit/lib/node_world.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -174,6 +175,56 @@ Test(lib_node_alone, closing_politely_finishes_the_writes_under_way) {
         lkv_msg_free(msg);
     }
     lkv_queue_free(queue);
+}
+
+static int connect_to(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static bool was_closed(int fd) {
+    char bytes[256];
+    ssize_t size;
+    do {
+        size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    } while (size > 0);
+    return size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+/* N7: what begins like a peer and never says who it is. */
+Test(lib_node_alone, takes_so_many_nameless_peers_and_no_more) {
+    enum { PEERS = 300, TAKEN = 256 };
+    int fds[PEERS];
+    char listen[32];
+    struct lkv *db = NULL;
+    struct lkv_options *options = new_options(world.dirs[0], "n1");
+    (void)snprintf(listen, sizeof(listen), "127.0.0.1:%d", world.ports[0]);
+    cr_assert_eq(lkv_options_set(options, "listen", listen), 0);
+    cr_assert_eq(try_open(&db, options), 0, "%s", open_text);
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = connect_to(world.ports[0]);
+        cr_assert_eq(send(fds[i], "L", 1, MSG_NOSIGNAL), 1);
+        sleep_ms(i % 16 == 0 ? 5 : 0);
+    }
+    int open = PEERS;
+    for (int64_t end = now_ms() + 2000; open > TAKEN && now_ms() < end; sleep_ms(5)) {
+        open = 0;
+        for (int i = 0; i < PEERS; i++) {
+            open += !was_closed(fds[i]);
+        }
+    }
+    cr_assert_leq(open, TAKEN);
+    cr_assert_gt(open, 0);
+    put(db, "k", "v");
+    for (int i = 0; i < PEERS; i++) {
+        (void)close(fds[i]);
+    }
+    cr_assert_eq(lkv_close(db, 0), 0);
 }
 
 /* L20, rule 31: follower first, leader only when its first entry is applied. */
