@@ -156,10 +156,11 @@ LKV_API LKV_CHECK int lkv_open(struct lkv **out, struct lkv_env *env,
 LKV_API LKV_CHECK int lkv_connect(struct lkv **out, const struct lkv_options *options,
                                   struct lkv_msg **why);
 
-/* Ends the handle. A leader first hands over to a caught-up follower, for at most handover_ms (0: at
- * once; LKV_DEFAULT: the option "timeout_ms"). All final messages still owed are queued when it
- * returns; then the handle is gone. Returns 0, or why the node had stopped by itself before (LKV_EIO,
- * LKV_EDAMAGED, LKV_ENOMEM, ...: status says "stopped: ..."); the handle is gone all the same. */
+/* Ends the handle. A leader first hands over to a caught-up follower, and a node finishes the
+ * writes under way, for at most handover_ms (0: at once; LKV_DEFAULT: the option "timeout_ms"). All
+ * final messages still owed are queued when it returns; then the handle is gone. Returns 0, or why
+ * the node had stopped by itself before (LKV_EIO, LKV_EDAMAGED, LKV_ENOMEM, ...: status says
+ * "stopped: ..."); the handle is gone all the same. */
 LKV_API int lkv_close(struct lkv *db, int64_t handover_ms);
 
 /* ------------------------------------------------------------------ queues and messages */
