@@ -390,6 +390,7 @@ static void refuse_without_room(struct node *node) {
         if (used + ROOM_RESERVED > room && !frees_space(request)) {
             list_remove(at);
             node->submit_count--;
+            node->room_refused = true;
             request_fail(request, LKV_ENOSPACE,
                          "no space left on the disk of the leader %s (deletes and reads go on)",
                          node->options.id);
