@@ -168,7 +168,7 @@ static void slot_submit(struct import *import, struct slot *slot) {
     int rc = lkv_put_submit(store->db, text_bytes(&slot->key), text_bytes(&slot->value),
                             store_left(store), store->queue, slot);
     if (rc < 0) {
-        slot_refused(import, slot, rc, "");
+        slot_refused(import, slot, rc, lkv_last_text());
         return;
     }
     slot->state = SLOT_IN_FLIGHT;

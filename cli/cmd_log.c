@@ -208,7 +208,9 @@ const struct command command_log_verify = {
     .summary = "Check every byte of a log that no process holds.",
     .details =
         "Exit code 7 when something that was acknowledged cannot be read. A torn tail, as a\n"
-        "crash leaves it, is told and is no damage. Changes nothing.",
+        "crash leaves it, is told and is no damage. Changes nothing, and works on a read-only "
+        "file\n"
+        "system too.",
     .examples = "  kvctl log verify --dir ./n1",
     .run = run_verify,
 };

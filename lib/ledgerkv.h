@@ -310,7 +310,8 @@ struct lkv_log_item {
 };
 
 /* Reads the log in `dir` from its first byte to its last, changing nothing; LKV_ELOCKED while a
- * process holds it. `visit` returning non-zero ends the walk with that value. */
+ * process holds it. Where the lock cannot be written, as on a read-only file system, it is taken for
+ * reading. `visit` returning non-zero ends the walk with that value. */
 LKV_API LKV_CHECK int lkv_log_walk(const char *dir,
                                    int (*visit)(void *arg, const struct lkv_log_item *item),
                                    void *arg, struct lkv_msg **why);

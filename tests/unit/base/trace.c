@@ -72,8 +72,9 @@ Test(base_trace, node_and_event_are_escaped_and_cut) {
     struct trace odd = trace;
     odd.node = "a\"b\n";
     trace_line(&odd, TRACE_ERROR, "e\\", "t");
-    cr_assert_str_eq(sunk.json, "{\"level\":\"error\",\"node\":\"a\\\"b\\u000a\",\"event\":\"e\\\\\","
-                                "\"text\":\"t\"}");
+    cr_assert_str_eq(sunk.json,
+                     "{\"level\":\"error\",\"node\":\"a\\\"b\\u000a\",\"event\":\"e\\\\\","
+                     "\"text\":\"t\"}");
     char long_name[2000];
     memset(long_name, '\n', sizeof(long_name));
     long_name[sizeof(long_name) - 1] = '\0';
