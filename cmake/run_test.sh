@@ -35,7 +35,8 @@ if [[ -n $reports ]]; then
     # stderr only. The user's own options come first, ours win.
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:log_path=$reports/asan"
     export UBSAN_OPTIONS="${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}print_stacktrace=1:log_path=$reports/ubsan"
-    export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}halt_on_error=1:second_deadlock_stack=1:log_path=$reports/tsan"
+    suppressions=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tests" && pwd)/tsan.supp
+    export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}halt_on_error=1:second_deadlock_stack=1:log_path=$reports/tsan:suppressions=$suppressions"
     # TSan's shadow memory and a kernel that randomizes 32 bits of mmap addresses exclude each other.
     if setarch -R true 2>/dev/null; then
         command=(setarch -R "${command[@]}")
