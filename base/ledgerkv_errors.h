@@ -51,7 +51,8 @@ enum lkv_outcome {
     X(LKV_ENOENT, -31, LKV_NOT_DONE, false, "no such file or directory")                     \
     X(LKV_EEXIST, -32, LKV_NOT_DONE, false, "it exists already")                             \
     X(LKV_ECANCELED, -33, LKV_NOT_DONE, false, "canceled before it was sent")                \
-    X(LKV_ENOQUORUM, -34, LKV_NOT_DONE, true, "no quorum answered")
+    X(LKV_ENOQUORUM, -34, LKV_NOT_DONE, true, "no quorum answered")                          \
+    X(LKV_EANSWERED, -35, LKV_UNKNOWN, false, "its session has forgotten what it answered")
 
 enum lkv_error {
     LKV_OK = 0,

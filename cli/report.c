@@ -40,6 +40,7 @@ enum exit_code exit_of(int rc) {
     case LKV_ESTOPPED:
     case LKV_EIO:
     case LKV_ENOQUORUM: return KVCTL_UNHEALTHY;
+    case LKV_EANSWERED:
     case LKV_EUNKNOWN: return KVCTL_UNKNOWN;
     case LKV_EDAMAGED: return KVCTL_INTEGRITY;
     case LKV_EPERM: return KVCTL_PERMISSION;

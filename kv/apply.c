@@ -27,17 +27,8 @@ static int prepare_command(struct batch *batch, const struct entry *entry,
     if (rc != 0) {
         return rc;
     }
-    const struct kv_command *command = &operation->command;
-    if (command->in_term != 0 && command->in_term != entry->term) {
-        operation->rc = LKV_ETERM;
-        return 0;
-    }
-    if (command->session != 0) {
-        operation->rc = LKV_ESESSION; /* rule 26: not executed; no session can have been opened */
-        return 0;
-    }
-    operation->has_effect = true;
-    return command->op == KV_PUT ? prepare_put(batch, entry, operation, why) : 0;
+    operation->is_command = true;
+    return operation->command.op == KV_PUT ? prepare_put(batch, entry, operation, why) : 0;
 }
 
 static int prepare_entry(struct batch *batch, const struct entry *entry, uint64_t index,
@@ -154,11 +145,12 @@ static void prefetch(struct batch *batch, size_t step) {
     }
 }
 
-static int carry_out_command(struct batch *batch, struct operation *operation, uint64_t index,
-                             struct kv_result *result) {
+static int carry_out_effect(struct batch *batch, struct operation *operation, uint64_t index,
+                            struct kv_result *result) {
+    const struct kv_command *command = &operation->command;
     uint64_t revision = batch->stamp.revision + 1;
     int rc = 0;
-    switch (operation->command.op) {
+    switch (command->op) {
     case KV_PUT:
         rc = effect_put(batch, operation, revision);
         result->revision = revision;
@@ -168,21 +160,81 @@ static int carry_out_command(struct batch *batch, struct operation *operation, u
         /* The revision rises only if a key changed. */
         result->revision = result->count > 0 ? revision : batch->stamp.revision;
         return rc;
+    case KV_SESSION_OPEN: return effect_session_open(batch->store, command, result);
+    case KV_SESSION_CLOSE:
+    case KV_SESSION_EXPIRE: return effect_session_end(batch->store, command, result);
     }
     return LKV_EPROTOCOL; /* the decoder lets only known operations pass */
 }
 
+/* A command that is fenced has no effect in another term. */
+static int carry_out_fenced(struct batch *batch, const struct entry *entry,
+                            struct operation *operation, struct kv_result *result) {
+    uint64_t in_term = operation->command.in_term;
+    if (in_term != 0 && in_term != entry->term) {
+        result->rc = LKV_ETERM;
+        return 0;
+    }
+    return carry_out_effect(batch, operation, entry->index, result);
+}
+
+/* Rule 26: once for each number of its session, and what is repeated gets the first answer. The effect
+ * and its reply are recorded in the same turn, before the stamp moves (rule 23). */
+static int carry_out_once(struct batch *batch, const struct entry *entry,
+                          struct operation *operation, struct kv_result *result) {
+    struct sessions *sessions = &batch->store->sessions;
+    const struct kv_command *command = &operation->command;
+    const struct session_call call = {
+        .id = command->session, .seq = command->seq, .acked_below = command->acked_below};
+    struct session_reply reply;
+    int rc = sessions_judge(sessions, &call, &reply);
+    if (rc == SESSION_REPEATED) {
+        result->repeated = true;
+        result->rc = reply.rc;
+        result->index = reply.index;
+        result->term = reply.term;
+        result->revision = reply.revision;
+        result->count = reply.count;
+        return 0;
+    }
+    if (rc != SESSION_EXECUTE) {
+        result->rc = rc;
+        return 0;
+    }
+    rc = sessions_reserve(sessions, &call);
+    rc = rc == 0 ? carry_out_fenced(batch, entry, operation, result) : rc;
+    if (rc == 0) {
+        reply = (struct session_reply){.seq = command->seq,
+                                       .index = entry->index,
+                                       .term = entry->term,
+                                       .revision = result->revision,
+                                       .count = result->count,
+                                       .rc = result->rc};
+        sessions_record(sessions, &call, &reply);
+    }
+    return rc;
+}
+
 static int carry_out(struct batch *batch, const struct entry *entry, struct operation *operation,
                      struct kv_result *result) {
-    *result = (struct kv_result){.rc = operation->rc, .revision = batch->stamp.revision};
-    if (operation->has_effect) {
-        int rc = carry_out_command(batch, operation, entry->index, result);
+    const struct kv_command *command = &operation->command;
+    *result = (struct kv_result){.index = entry->index,
+                                 .term = entry->term,
+                                 .revision = batch->stamp.revision,
+                                 .session = command->session};
+    if (operation->is_command) {
+        bool once = command->session != 0 && kv_command_has_keys(command);
+        int rc = once ? carry_out_once(batch, entry, operation, result)
+                      : carry_out_fenced(batch, entry, operation, result);
         if (rc != 0) {
             return rc;
         }
     }
-    batch->stamp =
-        (struct kv_stamp){.index = entry->index, .term = entry->term, .revision = result->revision};
+    batch->stamp.index = entry->index;
+    batch->stamp.term = entry->term;
+    if (!result->repeated) {
+        batch->stamp.revision = result->revision;
+    }
     return 0;
 }
 

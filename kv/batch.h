@@ -22,8 +22,7 @@ enum {
 
 /* One entry, ready to be carried out. */
 struct operation {
-    bool has_effect;
-    int rc; /* why not */
+    bool is_command;
     struct kv_command command;
     uint64_t hash;
     struct kv_version *fresh;       /* owned; of a put, until it is linked */
@@ -54,5 +53,11 @@ MUST_USE int effect_put(struct batch *batch, struct operation *operation, uint64
 /* `*count` keys were deleted; or UNFINISHED, to be called again with the same entry. */
 MUST_USE int effect_delete(struct batch *batch, const struct operation *operation, uint64_t index,
                            uint64_t revision, uint64_t *count);
+
+/* Sessions: the outcome is in the result, an error stops the applier. */
+MUST_USE int effect_session_open(struct store *store, const struct kv_command *command,
+                                 struct kv_result *result);
+MUST_USE int effect_session_end(struct store *store, const struct kv_command *command,
+                                struct kv_result *result);
 
 #endif

@@ -8,10 +8,11 @@
 
 enum {
     COMMAND_VERSION = 1,
-    COMMAND_PARTS = 4,   /* version, operation, envelope, arguments */
-    ENVELOPE_PARTS = 4,  /* session, seq, acked_below, in_term */
-    PUT_ARGUMENTS = 3,   /* key, value, lease */
-    DELETE_ARGUMENTS = 2 /* key, end */
+    COMMAND_PARTS = 4,    /* version, operation, envelope, arguments */
+    ENVELOPE_PARTS = 4,   /* session, seq, acked_below, in_term */
+    PUT_ARGUMENTS = 3,    /* key, value, lease */
+    DELETE_ARGUMENTS = 2, /* key, end */
+    OPEN_ARGUMENTS = 2    /* ttl_ms, limit */
 };
 
 /* ---------------------------------------------------------------------------- encoding */
@@ -51,6 +52,13 @@ static void pack_arguments(msgpack_packer *packer, const struct kv_command *comm
         pack_bytes(packer, command->key);
         pack_bytes(packer, command->end);
         break;
+    case KV_SESSION_OPEN:
+        msgpack_pack_array(packer, OPEN_ARGUMENTS);
+        msgpack_pack_uint64(packer, command->ttl_ms);
+        msgpack_pack_uint64(packer, command->limit);
+        break;
+    case KV_SESSION_CLOSE:
+    case KV_SESSION_EXPIRE: msgpack_pack_array(packer, 0); break;
     }
 }
 
@@ -135,6 +143,14 @@ static int64_t take_lease(struct parts *parts) {
     return (int64_t)lease;
 }
 
+static uint64_t take_bounded(struct parts *parts, const char *name, uint64_t min, uint64_t max) {
+    uint64_t number = take_number(parts, name);
+    if (parts->failed == NULL && (number < min || number > max)) {
+        parts->failed = name;
+    }
+    return number;
+}
+
 static const char *take_arguments(const msgpack_object *object, struct kv_command *out) {
     struct parts parts;
     switch (out->op) {
@@ -149,6 +165,15 @@ static const char *take_arguments(const msgpack_object *object, struct kv_comman
         out->key = take_key(&parts, "key", 1);
         out->end = take_key(&parts, "end", 0);
         return parts.failed;
+    case KV_SESSION_OPEN:
+        parts = parts_of(object, OPEN_ARGUMENTS, "arguments of session open");
+        out->ttl_ms = take_bounded(&parts, "ttl_ms", 1, KV_SESSION_TTL_MS_MAX);
+        out->limit = take_bounded(&parts, "limit", 0, KV_SESSIONS_MAX);
+        return parts.failed;
+    case KV_SESSION_CLOSE:
+    case KV_SESSION_EXPIRE:
+        parts = parts_of(object, 0, "arguments of session close");
+        return parts.failed != NULL ? parts.failed : out->session == 0 ? "session" : NULL;
     }
     return "operation";
 }
@@ -178,6 +203,10 @@ static int check_version(const msgpack_object *object, struct reason *why) {
     return 0;
 }
 
+static bool is_known(uint64_t op) {
+    return op == KV_PUT || op == KV_DELETE || (op >= KV_SESSION_OPEN && op <= KV_SESSION_EXPIRE);
+}
+
 static int take_command(const msgpack_object *object, struct kv_command *out, struct reason *why) {
     int rc = check_version(object, why);
     if (rc != 0) {
@@ -190,10 +219,11 @@ static int take_command(const msgpack_object *object, struct kv_command *out, st
         return reason_set(why, LKV_EPROTOCOL, "command: malformed %s",
                           parts.failed != NULL ? parts.failed : "operation");
     }
-    if (op != KV_PUT && op != KV_DELETE) {
+    if (!is_known(op)) {
         /* Rule 22: never skipped, since the other replicas may know what it does. */
-        return reason_set(why, LKV_EVERSION, "command: operation %llu, this program knows %d..%d",
-                          (unsigned long long)op, KV_PUT, KV_DELETE);
+        return reason_set(
+            why, LKV_EVERSION, "command: operation %llu, this program knows %d, %d and %d..%d",
+            (unsigned long long)op, KV_PUT, KV_DELETE, KV_SESSION_OPEN, KV_SESSION_EXPIRE);
     }
     out->op = (enum kv_op)op;
     const char *failed = take_envelope(&parts.at[0], out);

@@ -9,12 +9,24 @@
 #include "base/error.h"
 
 /* Numbers are on disk and never change meaning. Reserved for later commands of version 1:
- * txn 3, compact 4, lease 5-7, session 8-10, digest 11, auth 12, alarm 13, feature level 14. */
-enum kv_op { KV_PUT = 1, KV_DELETE = 2 };
+ * txn 3, compact 4, lease 5-7, digest 11, auth 12, alarm 13, feature level 14. */
+enum kv_op {
+    KV_PUT = 1,
+    KV_DELETE = 2,
+    KV_SESSION_OPEN = 8,   /* session 0: a new one; else: that one lives on, with this ttl */
+    KV_SESSION_CLOSE = 9,  /* by its client */
+    KV_SESSION_EXPIRE = 10 /* by the leader */
+};
 
 /* Limits of the format, not options: a replica refuses what is beyond them, so they must be the same
  * on all. A key is 1 .. KV_KEY_SIZE_MAX bytes; a command is as large as a log record at most. */
 enum { KV_KEY_SIZE_MAX = 8192, KV_COMMAND_SIZE_MAX = 16 * 1024 * 1024 };
+
+enum {
+    KV_SESSION_WINDOW = 256, /* sequence numbers of one session that can be told apart at once */
+    KV_SESSIONS_MAX = 65536,
+    KV_SESSION_TTL_MS_MAX = 7 * 24 * 3600 * 1000
+};
 
 struct kv_command {
     enum kv_op op;
@@ -26,7 +38,14 @@ struct kv_command {
                            else keys in [key, end) */
     struct slice value; /* KV_PUT */
     int64_t lease;      /* KV_PUT: 0 = none */
+    uint64_t ttl_ms;    /* KV_SESSION_OPEN: 1 .. KV_SESSION_TTL_MS_MAX */
+    uint64_t limit;     /* KV_SESSION_OPEN: of open sessions; 0 .. KV_SESSIONS_MAX */
 };
+
+/* Puts and deletes. */
+static inline bool kv_command_has_keys(const struct kv_command *command) {
+    return command->op == KV_PUT || command->op == KV_DELETE;
+}
 
 /* Returns owned with crc set, or NULL when out of memory. The caller has checked the limits. */
 struct blob *kv_command_encode(const struct kv_command *command);

@@ -26,9 +26,9 @@ enum {
     IMAGE_TAIL_MAX = 16 * 1024 * 1024
 };
 
-/* Sections come in ascending order. Numbers never change meaning; reserved: sessions 3, leases 4,
- * auth 5, alarms 6. */
-enum image_section { IMAGE_NODE = 1, IMAGE_KEYS = 2, IMAGE_END = 0x7fffffff };
+/* Sections come in ascending order. Numbers never change meaning; reserved: leases 4, auth 5,
+ * alarms 6. */
+enum image_section { IMAGE_NODE = 1, IMAGE_KEYS = 2, IMAGE_SESSIONS = 3, IMAGE_END = 0x7fffffff };
 
 struct image_header {
     uint32_t feature_level;

@@ -16,7 +16,8 @@ struct loader {
     struct buffer chunk;    /* payload of the last chunk */
     struct buffer tail;     /* the node's section, so far */
     struct buffer last_key; /* records ascend */
-    struct store *store;    /* gets the keys; NULL: only check */
+    uint64_t last_session;  /* and ids of sessions */
+    struct store *store;    /* gets the contents; NULL: only check */
     struct reason *why;
 };
 
@@ -99,6 +100,48 @@ static int take_records(struct loader *loader) {
     return 0;
 }
 
+/* ---------------------------------------------------------------------------- sessions */
+
+static bool session_fits(const struct loader *loader, const struct session *session) {
+    bool fits = session->id > loader->last_session && session->id <= loader->header.stamp.index;
+    for (size_t i = 0; fits && i < session->capacity; i++) {
+        const struct session_reply *reply = &session->replies[i];
+        fits = reply->index <= loader->header.stamp.index &&
+               reply->revision <= loader->header.stamp.revision;
+    }
+    return fits;
+}
+
+/* Takes the session. */
+static int take_session(struct loader *loader, struct session *session) {
+    uint64_t digest;
+    int rc = session_fits(loader, session) ? session_digest(session, &digest) : LKV_EDAMAGED;
+    if (rc == 0) {
+        loader->end.digest += digest;
+        loader->last_session = session->id;
+        if (loader->store != NULL) {
+            rc = sessions_add(&loader->store->sessions, session);
+        }
+    }
+    if (rc != 0 || loader->store == NULL) {
+        session_unref(session);
+    }
+    return rc;
+}
+
+static int take_sessions(struct loader *loader) {
+    struct reader reader = reader_of(buffer_slice(&loader->chunk));
+    while (reader.left > 0) {
+        struct session *session;
+        int rc = session_get(&reader, &session);
+        rc = rc == 0 ? take_session(loader, session) : rc;
+        if (rc != 0) {
+            return rc == LKV_EDAMAGED ? damaged(loader, "malformed session") : failed(loader, rc);
+        }
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------------------- chunks */
 
 static int take_tail(struct loader *loader) {
@@ -134,6 +177,7 @@ static int take_chunk(struct loader *loader, const struct image_chunk *chunk) {
     switch (chunk->section) {
     case IMAGE_NODE: return take_tail(loader);
     case IMAGE_KEYS: return take_records(loader);
+    case IMAGE_SESSIONS: return take_sessions(loader);
     case IMAGE_END: return take_end(loader);
     default:
         return reason_set(loader->why, LKV_EVERSION,

@@ -72,11 +72,11 @@ static int write_tail(struct saver *saver, struct slice tail) {
     return 0;
 }
 
-static int flush_records(struct saver *saver) {
+static int flush_records(struct saver *saver, enum image_section section) {
     if (saver->chunk.size == 0) {
         return 0;
     }
-    int rc = write_chunk(saver, IMAGE_KEYS, buffer_slice(&saver->chunk));
+    int rc = write_chunk(saver, section, buffer_slice(&saver->chunk));
     buffer_clear(&saver->chunk);
     return rc;
 }
@@ -97,7 +97,7 @@ static int add_record(struct saver *saver, const struct kv_version *version) {
     saver->end.versions++;
     saver->end.bytes += record.item.key.size + record.item.value.size;
     saver->end.digest += digest_of(&record.item);
-    return saver->chunk.size >= IMAGE_CHUNK_FULL ? flush_records(saver) : 0;
+    return saver->chunk.size >= IMAGE_CHUNK_FULL ? flush_records(saver, IMAGE_KEYS) : 0;
 }
 
 static bool canceled(const struct saver *saver) {
@@ -122,7 +122,29 @@ static int write_keys(struct saver *saver) {
         }
     }
     walk_fini(&walk);
-    return rc == 0 ? flush_records(saver) : rc;
+    return rc == 0 ? flush_records(saver, IMAGE_KEYS) : rc;
+}
+
+/* Frozen when the view was opened (rule 24). */
+static int write_sessions(struct saver *saver) {
+    const struct sessions *sessions = &saver->view->sessions;
+    for (size_t i = 0; i < sessions->count; i++) {
+        const struct session *session = sessions->slots[i].session;
+        uint64_t digest;
+        int rc = session_digest(session, &digest);
+        session_put(&saver->chunk, session);
+        if (rc != 0 || saver->chunk.failed) {
+            return LKV_ENOMEM;
+        }
+        saver->end.digest += digest;
+        if (saver->chunk.size >= IMAGE_CHUNK_FULL) {
+            rc = flush_records(saver, IMAGE_SESSIONS);
+        }
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return flush_records(saver, IMAGE_SESSIONS);
 }
 
 static int write_end(struct saver *saver) {
@@ -141,6 +163,9 @@ static int write_all(struct saver *saver, uint64_t cluster_id, struct slice tail
     }
     if (rc == 0) {
         rc = write_keys(saver);
+    }
+    if (rc == 0) {
+        rc = write_sessions(saver);
     }
     if (rc == 0) {
         rc = write_end(saver);

@@ -39,11 +39,22 @@ void kv_stats(const struct kv *kv, struct kv_stats *out) {
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
     *out = (struct kv_stats){.keys = store->shown_keys,
+                             .sessions = store->sessions.count,
                              .versions = store->versions,
                              .bytes = store->shown_bytes,
                              .memory = store->version_memory + table_memory(&store->table) +
                                        index_memory(&store->index)};
     gate_leave(kv->gate, lane);
+}
+
+bool kv_session_at(const struct kv *kv, size_t i, struct kv_session *out) {
+    const struct sessions *sessions = &kv->store->sessions;
+    if (i >= sessions->count) {
+        return false;
+    }
+    const struct session *session = sessions->slots[i].session;
+    *out = (struct kv_session){.id = session->id, .ttl_ms = session->ttl_ms};
+    return true;
 }
 
 void kv_exchange(struct kv *kv, struct kv *loaded) {

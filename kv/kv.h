@@ -6,6 +6,9 @@
  * Revisions: an empty store has revision 1; it rises by one for each command that changes a key, and
  * only then. create_rev, mod_rev and version are per key; a tombstone resets version. A key's older
  * versions are kept as long as an open view may ask for them.
+ *
+ * Sessions (kv/session.h) make a repeated command take effect once. They have no versions: a view
+ * freezes them when it is opened.
  */
 #ifndef KV_KV_H
 #define KV_KV_H
@@ -34,9 +37,15 @@ void kv_stamp(const struct kv *kv, struct kv_stamp *out); /* any thread */
 
 /* What one entry did. */
 struct kv_result {
-    int rc;            /* 0; without effect: LKV_ETERM (fenced by another term), LKV_ESESSION */
-    uint64_t revision; /* store revision after it */
-    uint64_t count;    /* keys deleted */
+    int rc; /* 0; without effect: LKV_ETERM (fenced by another term), LKV_ESESSION (unknown session),
+               LKV_EBUSY (beyond the session's window, or too many sessions), LKV_EANSWERED (before
+               the session's window) */
+    uint64_t index, term; /* of the entry that took effect: this one, or the one that it repeats */
+    uint64_t revision;    /* store revision after that */
+    uint64_t count;   /* keys deleted; of an opened session: its greatest sequence number so far */
+    uint64_t session; /* that it belongs to, that it opened or ended; 0: none */
+    bool ended;       /* that session is no more */
+    bool repeated;    /* the answer is an earlier entry's, and this one had no effect */
 };
 
 /* Applies consecutive entries in order; the first must be stamp.index + 1. NOOP and CONFIG entries
@@ -92,8 +101,15 @@ struct kv_range {
 MUST_USE int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out);
 void kv_range_fini(struct kv_range *range);
 
+struct kv_session {
+    uint64_t id, ttl_ms;
+};
+/* The i-th open session, ascending by id; false past the end. Applier's thread. */
+bool kv_session_at(const struct kv *kv, size_t i, struct kv_session *out);
+
 struct kv_stats {
     uint64_t keys, versions, bytes; /* logical: keys and values of live versions */
+    uint64_t sessions;              /* open ones */
     uint64_t memory;                /* allocated by the engine, estimate */
 };
 void kv_stats(const struct kv *kv, struct kv_stats *out);
@@ -106,8 +122,9 @@ MUST_USE int kv_view_open(struct kv *kv, struct kv_view **out);
 void kv_view_close(struct kv_view *view); /* any thread; NULL is fine */
 void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out);
 
-/* Order-free digest over (key, value, revisions, lease) of the live keys, recomputed by reading them
- * all; equal states at equal index have equal digests on every node. */
+/* Order-free digest over (key, value, revisions, lease) of the live keys and over the sessions,
+ * recomputed by reading them all; equal states at equal index have equal digests on every node.
+ * LKV_ENOMEM. */
 MUST_USE int kv_view_digest(struct kv_view *view, uint64_t *digest);
 
 struct kv_image_info {

@@ -73,6 +73,7 @@ void store_unref(struct store *store) {
         index_next(&cursor);
         free_chain(version);
     }
+    sessions_fini(&store->sessions);
     table_fini(&store->table);
     index_fini(&store->index);
     (void)pthread_mutex_destroy(&store->pins_mutex);

@@ -19,6 +19,7 @@
 #include "kv/gate.h"
 #include "kv/index.h"
 #include "kv/kv.h"
+#include "kv/session.h"
 #include "kv/table.h"
 
 enum { GARBAGE_ITEMS = 253 };
@@ -59,6 +60,7 @@ struct store {
     uint64_t versions, version_memory; /* physical, with old ones */
     struct garbage *garbage;           /* owned; to be collected, alone */
     struct unfinished unfinished;      /* alone */
+    struct sessions sessions;          /* as of the last complete entry; changed alone */
     struct list_link pins;             /* alone; or inside and under pins_mutex */
     pthread_mutex_t pins_mutex;
     atomic_uint refs; /* the state machine, and each pin of a view */

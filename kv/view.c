@@ -18,7 +18,12 @@ int kv_view_open(struct kv *kv, struct kv_view **out) {
     view->stamp = store->shown;
     view->keys = store->shown_keys;
     view->bytes = store->shown_bytes;
+    int rc = sessions_freeze(&store->sessions, &view->sessions);
     gate_leave(kv->gate, lane);
+    if (rc != 0) {
+        kv_view_close(view);
+        return rc;
+    }
     *out = view;
     return 0;
 }
@@ -26,6 +31,7 @@ int kv_view_open(struct kv *kv, struct kv_view **out) {
 void kv_view_close(struct kv_view *view) {
     if (view != NULL) {
         pin_close(view->kv, view->store, &view->pin);
+        sessions_fini(&view->sessions);
         store_unref(view->store);
         mem_free(view);
     }
@@ -46,9 +52,12 @@ static uint64_t digest_version(const struct kv_version *version) {
 }
 
 int kv_view_digest(struct kv_view *view, uint64_t *digest) {
+    int rc = sessions_digest(&view->sessions, digest);
+    if (rc != 0) {
+        return rc;
+    }
     struct walk walk;
     walk_init_pinned(&walk, view->kv, view->store, &view->stamp);
-    *digest = 0;
     while (!walk.ended) {
         struct kv_version *versions[WALK_KEYS];
         size_t count = walk_next(&walk, versions, WALK_KEYS, false);

@@ -2,6 +2,7 @@
 #ifndef KV_VIEW_H
 #define KV_VIEW_H
 
+#include "kv/session.h"
 #include "kv/walk.h"
 
 struct kv_view {
@@ -9,7 +10,8 @@ struct kv_view {
     struct store *store; /* owned reference: a restore does not take it away */
     struct pin pin;
     struct kv_stamp stamp;
-    uint64_t keys, bytes; /* logical */
+    uint64_t keys, bytes;     /* logical */
+    struct sessions sessions; /* frozen */
 };
 
 #endif

@@ -304,7 +304,7 @@ struct lkv_log_item {
     const char *file; /* relative to the directory */
     uint64_t offset;
     uint64_t index, term;
-    const char *type; /* "noop", "config", "put", "delete", "command", "-" */
+    const char *type; /* "noop", "config", "put", "delete", "session open", ..., "command", "-" */
     struct lkv_bytes key, value, payload;
     const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
 };

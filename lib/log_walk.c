@@ -26,13 +26,24 @@ static enum lkv_log_kind public_kind(enum log_finding kind) {
     return LKV_LOG_DAMAGED;
 }
 
+static const char *op_name(enum kv_op op) {
+    switch (op) {
+    case KV_PUT: return "put";
+    case KV_DELETE: return "delete";
+    case KV_SESSION_OPEN: return "session open";
+    case KV_SESSION_CLOSE: return "session close";
+    case KV_SESSION_EXPIRE: return "session expire";
+    }
+    return "command";
+}
+
 static void describe_command(const struct log_visit *what, struct lkv_log_item *item) {
     struct kv_command command;
     item->type = "command";
     if (kv_command_decode(what->payload, &command, NULL) != 0) {
         return; /* of log mode, or of a later version */
     }
-    item->type = command.op == KV_PUT ? "put" : "delete";
+    item->type = op_name(command.op);
     item->key = (struct lkv_bytes){command.key.data, command.key.size};
     item->value = (struct lkv_bytes){command.value.data, command.value.size};
 }

@@ -31,6 +31,15 @@ int write_command_delete_range(const struct limits *limits, struct slice from, s
 
 int write_command_check(const struct limits *limits, const struct kv_command *command,
                         struct reason *why) {
+    if (command->op == KV_SESSION_EXPIRE) {
+        return reason_set(why, LKV_EINVAL, "a session's expiry is its leader's to propose");
+    }
+    if (!kv_command_has_keys(command)) {
+        return 0;
+    }
+    if (command->session != 0 && command->seq == 0) {
+        return reason_set(why, LKV_EINVAL, "sequence numbers of a session begin at 1");
+    }
     int rc = limits_check_key(limits, command->key, why);
     if (rc == 0) {
         rc = limits_check_end(limits, command->end, false, why);

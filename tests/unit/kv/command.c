@@ -30,6 +30,43 @@ static const uint8_t golden_delete[] = {
     0x92, 0xc4, 0x01, 'a',  0xc4, 0x01, 'b',        /* [a, b) */
 };
 
+static const uint8_t golden_open[] = {
+    0x94, 0x01, 0x08,                   /* version 1, session open */
+    0x94, 0x00, 0x00, 0x00, 0x00,       /* a new one */
+    0x92, 0xcd, 0x75, 0x30, 0xcc, 0xc8, /* ttl 30000 ms, at most 200 sessions */
+};
+static const uint8_t golden_expire[] = {
+    0x94, 0x01, 0x0a, 0x94, 0x09, 0x00, 0x00, 0x02, /* session 9, in term 2 */
+    0x90,
+};
+
+Test(kv_command, encodes_and_decodes_the_golden_bytes_of_sessions) {
+    const struct kv_command open = {.op = KV_SESSION_OPEN, .ttl_ms = 30000, .limit = 200};
+    expect_bytes(&open, golden_open, sizeof(golden_open));
+    const struct kv_command expire = {.op = KV_SESSION_EXPIRE, .session = 9, .in_term = 2};
+    expect_bytes(&expire, golden_expire, sizeof(golden_expire));
+    struct kv_command out;
+    cr_assert_eq(kv_command_decode(slice_of(golden_open, sizeof(golden_open)), &out, NULL), 0);
+    cr_assert(out.op == KV_SESSION_OPEN && out.ttl_ms == 30000 && out.limit == 200);
+    cr_assert_eq(kv_command_decode(slice_of(golden_expire, sizeof(golden_expire)), &out, NULL), 0);
+    cr_assert(out.op == KV_SESSION_EXPIRE && out.session == 9 && out.in_term == 2);
+}
+
+Test(kv_command, n6_refuses_sessions_outside_the_limits) {
+    const struct kv_command bad[] = {
+        {.op = KV_SESSION_OPEN, .ttl_ms = 0},
+        {.op = KV_SESSION_OPEN, .ttl_ms = KV_SESSION_TTL_MS_MAX + 1},
+        {.op = KV_SESSION_OPEN, .ttl_ms = 1, .limit = KV_SESSIONS_MAX + 1},
+        {.op = KV_SESSION_CLOSE},
+        {.op = KV_SESSION_EXPIRE}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct blob *blob = kv_command_encode(&bad[i]);
+        struct kv_command out;
+        cr_assert_eq(kv_command_decode(blob_slice(blob), &out, NULL), LKV_EPROTOCOL, "%zu", i);
+        blob_unref(blob);
+    }
+}
+
 Test(kv_command, encodes_the_golden_bytes) {
     const struct kv_command put = {.op = KV_PUT, .key = text("k"), .value = text("v1")};
     expect_bytes(&put, golden_put, sizeof(golden_put));

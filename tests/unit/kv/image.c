@@ -19,7 +19,21 @@ static struct sim_disk *new_disk(void) {
     return sim;
 }
 
-/* A few keys of every kind that fits a small file. */
+/* A session, and a put of "b" in it. */
+static void put_in_session(struct feed *feed) {
+    const struct kv_command open = {.op = KV_SESSION_OPEN, .ttl_ms = 5000, .limit = 1};
+    cr_assert_eq(feed_command(feed, &open), 0);
+    const struct kv_command put = {.op = KV_PUT,
+                                   .session = feed->index,
+                                   .seq = 3,
+                                   .acked_below = 2,
+                                   .key = slice_text("b"),
+                                   .value = slice_text("2")};
+    cr_assert_eq(feed_command(feed, &put), 0);
+    cr_assert_eq(feed->result.rc, 0);
+}
+
+/* A few keys of every kind that fits a small file, and a session. */
 static struct feed small_state(uint64_t seed) {
     struct feed feed = feed_open(seed);
     must_put(&feed, "b", "1");
@@ -31,6 +45,7 @@ static struct feed small_state(uint64_t seed) {
     const struct kv_command leased = {
         .op = KV_PUT, .key = slice_text("c"), .value = slice_text("3"), .lease = 77};
     cr_assert_eq(feed_command(&feed, &leased), 0);
+    put_in_session(&feed);
     return feed;
 }
 
@@ -156,24 +171,33 @@ Test(kv_image, is_the_same_file_from_equal_states) {
     sim_disk_free(sim);
 }
 
+static void expect_file(struct kv *kv, struct sim_disk *sim, const void *golden, size_t size) {
+    cr_assert_eq(save_with(kv, sim, slice_text("tail"), NULL, NULL), 0);
+    struct slice bytes;
+    cr_assert(sim_disk_peek(sim, path, &bytes));
+    if (!slice_equal(bytes, slice_of(golden, size))) {
+        for (size_t i = 0; i < bytes.size; i++) {
+            (void)fprintf(stderr, "0x%02x,%s", bytes.data[i], i % 16 == 15 ? "\n" : " ");
+        }
+        cr_assert_fail("the format has changed");
+    }
+}
+
 Test(kv_image, has_the_golden_bytes) {
     static const uint8_t golden[] = {
 #include "image_golden.h"
+    };
+    static const uint8_t golden_with_session[] = {
+#include "image_golden_session.h"
     };
     struct sim_disk *sim = new_disk();
     struct feed feed = feed_open(5);
     feed.term = 3;
     must_put(&feed, "k", "v1");
     must_put(&feed, "k", "v2");
-    cr_assert_eq(save_with(feed.kv, sim, slice_text("tail"), NULL, NULL), 0);
-    struct slice bytes;
-    cr_assert(sim_disk_peek(sim, path, &bytes));
-    if (!slice_equal(bytes, slice_of(golden, sizeof(golden)))) {
-        for (size_t i = 0; i < bytes.size; i++) {
-            (void)fprintf(stderr, "0x%02x,%s", bytes.data[i], i % 16 == 15 ? "\n" : " ");
-        }
-        cr_assert_fail("the format has changed");
-    }
+    expect_file(feed.kv, sim, golden, sizeof(golden));
+    put_in_session(&feed);
+    expect_file(feed.kv, sim, golden_with_session, sizeof(golden_with_session));
     feed_close(&feed);
     sim_disk_free(sim);
 }
