@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "lib/client.h"
 #include "lib/node.h"
+#include "lib/session.h"
 #include "lib/waiter.h"
 
 #include <stdarg.h>
@@ -201,6 +202,7 @@ int lkv_close(struct lkv *db, int64_t handover_ms) {
     if (handover_ms == LKV_DEFAULT) {
         handover_ms = (int64_t)db->timeout_ms;
     }
+    sessions_detach(db);
     return db->ops->close(db, handover_ms > 0 ? handover_ms : 0);
 }
 

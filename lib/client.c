@@ -12,7 +12,8 @@
  * not hear thousands of requests that each of them must refuse.
  *
  * Rule 28: what was sent and not answered is unknown, if it is a write; everything else is definite
- * and may be tried elsewhere until its deadline.
+ * and may be tried elsewhere until its deadline. So may a write in a session (rule 26); once an attempt
+ * of it was lost, only the answer to an applied entry is definite.
  *
  * Callbacks of the links only take notes; a turn's end acts on them.
  */
@@ -203,7 +204,8 @@ static void retry(struct client *client, struct request *request) {
 static void on_lost(void *arg, struct request *request, bool sent, int rc) {
     struct link *link = arg;
     bool final = rc == LKV_ETIMEOUT || link->client->stopped;
-    if (sent && (final || !request_is_read(request))) {
+    request->maybe_done = request->maybe_done || sent;
+    if (sent && (final || !request_may_repeat(request))) {
         finish_sent(request, rc, link->address);
     } else {
         retry(link->client, request);
@@ -214,7 +216,7 @@ static void on_refused(void *arg, struct request *request) {
     struct link *link = arg;
     struct client *client = link->client;
     const char *leader = lkv_msg_str(request->reply, "leader_address");
-    if (!link->retired) {
+    if (!link->retired && request->reply->rc != LKV_EUNKNOWN) {
         bool elsewhere = request->reply->rc == LKV_ENOTLEADER && leader != NULL &&
                          leader[0] != '\0' && strlen(leader) < sizeof(client->leader) &&
                          strcmp(leader, client->target) != 0;
@@ -516,7 +518,8 @@ int client_new(struct client **out, const struct lkv_options *options,
     client->handle = (struct lkv){.ops = &client->ops,
                                   .timeout_ms = options->timeout_ms,
                                   .key_bytes_max = options->key_bytes_max,
-                                  .value_bytes_max = options->value_bytes_max};
+                                  .value_bytes_max = options->value_bytes_max,
+                                  .sessions_max = options->sessions_max};
     memcpy(client->endpoints, options->endpoints, sizeof(client->endpoints));
     client->endpoint_count = options->endpoint_count;
     client->connections = (size_t)options->connections;

@@ -5,6 +5,8 @@
 #include "lib/options.h"
 #include "lib/request.h"
 
+#include <pthread.h>
+
 struct lkv_ops {
     /* Takes the request on success (0): one final message follows. LKV_EBUSY, LKV_ECLOSED: nothing
      * follows, the caller still owns it. Any thread. */
@@ -18,9 +20,17 @@ struct lkv_ops {
     int (*role_watch)(struct lkv *db, struct lkv_queue *queue, void *tag);
 };
 
+/* The sessions that the program has open through a handle. Zero-initialised is empty. */
+struct session_list {
+    pthread_mutex_t mutex;
+    struct lkv_session *first; /* owned references */
+    atomic_size_t count;
+};
+
 struct lkv {
     const struct lkv_ops *ops;
-    uint64_t timeout_ms, key_bytes_max, value_bytes_max;
+    uint64_t timeout_ms, key_bytes_max, value_bytes_max, sessions_max;
+    struct session_list sessions;
 };
 
 /* lib/queue.c: a message for a queue, any thread; takes it. */

@@ -64,6 +64,7 @@ struct lkv_env; /* threads and listener shared by several nodes of one process; 
 struct lkv_options; /* settings by name, for one open */
 struct lkv_queue;   /* where everything that happens later arrives */
 struct lkv_msg;     /* an answer or an event */
+struct lkv_session; /* writes that take effect once, however often they are sent */
 
 struct lkv_bytes {
     const void *data; /* may be NULL when size is 0 */
@@ -269,6 +270,69 @@ LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, st
                                        size_t limit, int flags, enum lkv_read how,
                                        int64_t timeout_ms, struct lkv_queue *queue, void *tag);
 
+/* ------------------------------------------------------------------ writes that take effect once
+ *
+ * LKV_EUNKNOWN leaves a program in doubt: it may not repeat the write, for it may have been done. In a
+ * session it may. Each write in one has a number; however often a number is sent, by whichever handle
+ * and to whichever node, also across changes of leader, restarts and images, it takes effect once, and
+ * each time the answer is the first one. Handles make use of that themselves: a write in a session whose
+ * answer was lost is sent again until its timeout, so LKV_EUNKNOWN is left for the timeout alone.
+ *
+ *     struct lkv_session *session;
+ *     int rc = lkv_session_open(db, 0, 30000, &session);
+ *     for (uint64_t seq = 1; rc == 0 && more(); seq++) {
+ *         do {
+ *             rc = lkv_put_once(session, seq, key, value, LKV_DEFAULT, NULL);
+ *         } while (rc == LKV_EUNKNOWN);
+ *     }
+ *     lkv_session_close(session, LKV_DEFAULT);
+ *
+ * Numbers    They begin at 1 and rise, gaps are fine. At most 256 are open at once: a number may be used
+ *            for the first time, and again after it ended as unknown or not done, until one that is 256
+ *            above is used. After that, and after it was answered, it is LKV_EANSWERED. A number that is
+ *            sent with another key or value than the first time gets the first time's answer. What ends
+ *            as not done, except with LKV_ETERM, does not use up its number.
+ * Life       A session lives in the cluster. The leader ends it when nothing was heard of it for its ttl;
+ *            a new leader begins to count anew, so it never ends early. An open handle sends keep-alives
+ *            by itself. Every write in an ended session is LKV_ESESSION, and nothing was executed.
+ * Cost       The cluster keeps one short reply a number, none of what the client has heard the answer of.
+ */
+
+/* Opens a session, within the option "timeout_ms". `resume` 0: a new one. Otherwise the id of one that
+ * is still open, to go on with it after a restart; what it was in doubt about may be sent again by its
+ * number. One handle at a time uses a session.
+ * ttl_ms: 1000 to 604,800,000. The handle goes with lkv_session_close, before or after that of `db`.
+ * Errors: as for writes, and LKV_ESESSION (resume: it has ended), LKV_EBUSY (also: the cluster has
+ * "sessions_max" of them), LKV_EINVAL. */
+LKV_API LKV_CHECK int lkv_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms,
+                                       struct lkv_session **out);
+
+LKV_API uint64_t lkv_session_id(struct lkv_session *session); /* for `resume` */
+
+/* The greatest number used so far; 0: none. Known to the cluster too: use the next one after resuming. */
+LKV_API uint64_t lkv_session_last(struct lkv_session *session);
+
+/* Frees the handle of the session, and ends the session in the cluster within timeout_ms. With 0 it
+ * stays there, to be resumed, until its ttl is over. No write in it may be under way. Returns 0, or why
+ * the cluster could not be told; the handle is gone all the same. */
+LKV_API int lkv_session_close(struct lkv_session *session, int64_t timeout_ms);
+
+/* As lkv_put, lkv_delete (range: false, `to` is ignored) and lkv_delete_range (range: true), once under
+ * the number `seq`. Errors also: LKV_ESESSION, LKV_EANSWERED, LKV_EBUSY (that number, or one that is 256
+ * below it, is under way), LKV_EINVAL (seq is 0); in the submitted forms all but LKV_ESESSION at once. */
+LKV_API LKV_CHECK int lkv_put_once(struct lkv_session *session, uint64_t seq, struct lkv_bytes key,
+                                   struct lkv_bytes value, int64_t timeout_ms, uint64_t *rev);
+LKV_API LKV_CHECK int lkv_delete_once(struct lkv_session *session, uint64_t seq,
+                                      struct lkv_bytes from, struct lkv_bytes to, bool range,
+                                      int64_t timeout_ms, uint64_t *rev, uint64_t *count);
+LKV_API LKV_CHECK int lkv_put_once_submit(struct lkv_session *session, uint64_t seq,
+                                          struct lkv_bytes key, struct lkv_bytes value,
+                                          int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+LKV_API LKV_CHECK int lkv_delete_once_submit(struct lkv_session *session, uint64_t seq,
+                                             struct lkv_bytes from, struct lkv_bytes to, bool range,
+                                             int64_t timeout_ms, struct lkv_queue *queue,
+                                             void *tag);
+
 /* ------------------------------------------------------------------ roles, status, digest */
 
 /* From now on each change of this node's role arrives on the queue as LKV_ROLE, beginning with the
@@ -286,12 +350,13 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            "no leader" (none is known); "disk full" (deletes and reads go on); "disk hangs"; "offline:
  *            ..." (the option offline: local reads only); "stopped: ..." (after an error, for good).
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
- *            "bytes" (of live keys and values), "memory_bytes" (of the memory engine), "log_bytes",
+ *            "sessions" (open ones), "bytes" (of live keys and values), "memory_bytes" (of the memory engine), "log_bytes",
  *            "image_index", "peers_up", "connections" (of clients).
  *   Members  with lkv_msg_member, this node first. */
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 
-/* An order-free digest over all live keys of this replica: numbers "digest", "index" (applied), "rev".
+/* An order-free digest over all live keys and sessions of this replica: numbers "digest", "index"
+ * (applied), "rev".
  * Two replicas with equal index have equal digests, or one is wrong. */
 LKV_API LKV_CHECK int lkv_digest(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 

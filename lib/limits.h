@@ -7,6 +7,7 @@
 
 struct limits {
     uint64_t key_bytes_max, value_bytes_max;
+    uint64_t sessions_max;
 };
 
 /* LKV_EINVAL (empty key) or LKV_ETOOLARGE, with limit and size in `why`. Any thread. */

@@ -36,6 +36,8 @@
     X("image_index")    \
     X("peers_up")       \
     X("connections")    \
+    X("session")        \
+    X("sessions")       \
     X("digest")
 
 const char *msg_known_name(struct slice name) {

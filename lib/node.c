@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "lib/peer.h"
+#include "lib/session.h"
 #include "lib/uv/disk_posix.h"
 #include "lib/uv/loop_uv.h"
 #include "lib/uv/net_uv.h"
@@ -147,6 +148,8 @@ void node_set_timer(struct node *node) {
         node->server_next_ns,
         node->forward_next_ns,
         node->handover_deadline_ns,
+        node_session_deadline(node),
+        sessions_turn(&node->handle, now_ns),
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         at = others[i] < at ? others[i] : at;
@@ -170,6 +173,7 @@ static void on_timer(void *arg) {
         node_step(node, &event);
     }
     node_requests_expire(node, now_ns);
+    node_session_look(node, now_ns);
 }
 
 static void take_role_requests(struct node *node) {
@@ -246,6 +250,8 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     inbox_init(&node->inbox);
     log_window_init(&node->window, 1);
     pending_init(&node->pending);
+    node->pending.on_again = node_request_again;
+    node->pending.arg = node;
     buffer_init(&node->frame_body);
     role_init(&node->role_events, on_role_freed, node);
 }
@@ -275,6 +281,7 @@ static int start_rooms(struct node *node, struct reason *why) {
 static int start_server(struct node *node, struct reason *why) {
     struct server_options options = {.key_bytes_max = node->options.key_bytes_max,
                                      .value_bytes_max = node->options.value_bytes_max,
+                                     .sessions_max = node->options.sessions_max,
                                      .connections_max = node->options.connections_max,
                                      .output_bytes_max = node->options.inflight_bytes_max,
                                      .timeout_ms_max = 600000,
@@ -353,6 +360,7 @@ void node_destroy(struct node *node) {
     buffer_fini(&node->frame_body);
     mem_free(node->frame_entries);
     mem_free(node->submit_sizes);
+    node_session_fini(node);
     (void)pthread_cond_destroy(&node->changed_cond);
     (void)pthread_mutex_destroy(&node->mutex);
     mem_free(node);

@@ -72,6 +72,20 @@ struct fetched {
 
 enum { NODE_RECORD_OVERHEAD = 256 }; /* bytes in the log beside an entry's payload, at most */
 
+/* When the leader heard of a session last, on the clock of node_session.c. */
+struct session_clock {
+    uint64_t id, ttl_ms;
+    uint64_t active_ns;
+    bool expiring; /* its end is proposed */
+};
+
+struct session_clocks {
+    struct session_clock *items; /* owned; ascending by id */
+    size_t count;
+    uint64_t term; /* in which they count */
+    uint64_t worked_ns, looked_ns;
+};
+
 enum { LOG_JOBS_IN_FLIGHT = 2 }; /* one being synced, one waiting: the disk never idles */
 
 struct node {
@@ -169,6 +183,7 @@ struct node {
     size_t submit_count;
 
     struct apply_read *fetched_for_apply; /* owned; not all applied yet; NULL: nothing */
+    struct session_clocks session_clocks;
 
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
@@ -255,6 +270,7 @@ bool node_forward_owes(const struct node *node); /* answers have not come yet */
 uint64_t node_forward_expire(struct node *node, uint64_t now_ns);
 void node_requests_expire(struct node *node, uint64_t now_ns);
 void node_requests_fail_all(struct node *node);
+void node_request_again(void *node, struct request *request); /* of `pending` */
 
 /* lib/node_read.c: linearizable and local reads */
 void node_read_add(struct node *node, struct request *request);
@@ -266,6 +282,12 @@ void node_read_fail_all(struct node *node, int rc, const char *text);
 void node_answer_read(struct node *node, struct request *request); /* from the present state */
 int node_get_local(struct lkv *handle, struct request *request);
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);
+
+/* lib/node_session.c: the leader ends sessions that are silent */
+void node_session_touch(struct node *node, uint64_t id);
+void node_session_look(struct node *node, uint64_t now_ns);
+uint64_t node_session_deadline(const struct node *node);
+void node_session_fini(struct node *node);
 
 /* lib/node_image.c: own images */
 void node_image_consider(struct node *node);

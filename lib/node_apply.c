@@ -28,9 +28,12 @@ static void finish_waiter(struct node *node, const struct entry *entry,
         return;
     }
     msg_set_u64(request->reply, "rev", result->revision);
-    msg_set_u64(request->reply, "index", entry->index);
-    msg_set_u64(request->reply, "term", entry->term);
+    msg_set_u64(request->reply, "index", result->index);
+    msg_set_u64(request->reply, "term", result->term);
     msg_set_u64(request->reply, "count", result->count);
+    if (result->session != request->session) { /* it was opened by this entry */
+        msg_set_u64(request->reply, "session", result->session);
+    }
     if (result->rc == 0) {
         request_finish(request);
     } else {
@@ -52,6 +55,9 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
     ASSERT(count <= SLICE_ENTRIES);
     int rc = kv_apply(node->kv, entries, count, results, &applied, &why);
     for (size_t i = 0; i < applied; i++) {
+        if (results[i].session != 0) {
+            node_session_touch(node, results[i].session);
+        }
         finish_waiter(node, &entries[i], &results[i]);
         node->bytes_since_image += blob_slice(entries[i].payload).size;
     }

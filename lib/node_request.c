@@ -115,7 +115,8 @@ struct forward {
 
 static void on_forward_lost(void *arg, struct request *request, bool sent, int rc) {
     struct node *node = ((struct forward *)arg)->node;
-    bool again = !sent || request_is_read(request);
+    bool again = !sent || request_may_repeat(request);
+    request->maybe_done = request->maybe_done || sent;
     if (!again) {
         request_fail(request, LKV_EUNKNOWN, "the leader's answer did not come (%s)",
                      error_text(rc));
@@ -357,7 +358,13 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
             list_push_back(&node->submits, link);
             return rc;
         }
-        request->command = NULL; /* the window's now */
+        /* The window's now; what may be sent again is kept here too. Who asked another node to answer
+         * itself asks again itself. */
+        bool again = request->repeatable && !request->forwarded && !request->no_park;
+        request->command = again ? blob_ref(request->command) : NULL;
+        if (request->session != 0) {
+            node_session_touch(node, request->session);
+        }
         if (request->deadline_ns < node->next_expiry_ns) {
             node->next_expiry_ns = request->deadline_ns;
         }
@@ -429,6 +436,11 @@ void node_append_batch(struct node *node) {
     if (node->submit_count > 0) {
         refuse_batch(node, node->stop_rc != 0 ? LKV_ESTOPPED : node->update.submit_rc);
     }
+}
+
+/* Nobody here will learn what became of it, and it takes effect once (rule 26). */
+void node_request_again(void *arg, struct request *request) {
+    park(arg, request);
 }
 
 /* ------------------------------------------------------------------ changes and deadlines */

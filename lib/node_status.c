@@ -156,6 +156,7 @@ void node_answer_status(struct node *node, struct request *request) {
         {"last", status.last},
         {"rev", stamp.revision},
         {"keys", stats.keys},
+        {"sessions", stats.sessions},
         {"bytes", stats.bytes},
         {"memory_bytes", stats.memory},
         {"log_bytes", node->running ? log_bytes(node->log) : 0},

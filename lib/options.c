@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "kv/command.h"
 #include "lib/option_value.h"
 
 #include <stdio.h>
@@ -72,6 +73,8 @@ enum option_kind {
       "bytes of log written since the last image before the next is made")                        \
     X(keep_entries, KIND_NUMBER, keep_entries, "10000", 0, UINT64_C(1) << 40,                     \
       "log entries kept behind an image for followers that lag")                                  \
+    X(sessions_max, KIND_NUMBER, sessions_max, "4096", 1, KV_SESSIONS_MAX,                        \
+      "sessions that may be open in the cluster, as its leader's option says")                    \
     X(connections_max, KIND_NUMBER, connections_max, "1024", 1, 65536,                            \
       "connections of clients at most")                                                           \
     X(connections, KIND_NUMBER, connections, "1", 1, 64,                                          \

@@ -35,6 +35,7 @@ struct lkv_options {
     uint64_t window_bytes;           /* applied entries kept in memory for followers, 8 MiB */
     uint64_t image_log_bytes;        /* log written since the last image before the next, 64 MiB */
     uint64_t keep_entries;    /* log entries kept behind an image for slow followers, 10000 */
+    uint64_t sessions_max;    /* 4096 */
     uint64_t connections_max; /* 1024 */
     uint64_t connections;     /* a client's, to its node; 1 */
     struct trace trace;

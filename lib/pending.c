@@ -81,9 +81,33 @@ void pending_orphan(struct pending *pending) {
     }
 }
 
+static bool try_again(struct pending *pending, struct request *request) {
+    if (pending->on_again == NULL || !request->repeatable || request->command == NULL) {
+        return false;
+    }
+    pending->on_again(pending->arg, request);
+    return true;
+}
+
 static void fail_unknown(struct request *request, const char *why) {
     request_fail(request, LKV_EUNKNOWN, "%s; entry %llu of term %llu may still take effect", why,
                  (unsigned long long)request->index, (unsigned long long)request->term);
+}
+
+/* Its time is not over, but here nobody will learn its fate. */
+static void lose(struct pending *pending, struct request *request, const char *why) {
+    request->maybe_done = true;
+    if (!try_again(pending, request)) {
+        fail_unknown(request, why);
+    }
+}
+
+static void replaced(struct pending *pending, struct request *request) {
+    if (!try_again(pending, request)) {
+        request_fail(request, LKV_ENOTLEADER,
+                     "leadership was lost, and another entry took index %llu: not done",
+                     (unsigned long long)request->index);
+    }
 }
 
 static void decide_orphans(struct pending *pending, uint64_t index, uint64_t term,
@@ -98,13 +122,11 @@ static void decide_orphans(struct pending *pending, uint64_t index, uint64_t ter
         list_remove(at);
         pending->waiting--;
         if (request->index < index) {
-            fail_unknown(request, "passed over while this node did not lead");
+            lose(pending, request, "passed over while this node did not lead");
         } else if (request->term == term && *found == NULL) {
             *found = request;
         } else {
-            request_fail(request, LKV_ENOTLEADER,
-                         "leadership was lost, and another entry took index %llu: not done",
-                         (unsigned long long)index);
+            replaced(pending, request);
         }
     }
 }
@@ -128,7 +150,7 @@ struct request *pending_take(struct pending *pending, uint64_t index, uint64_t t
     while (pending->count > 0 && pending->first < index) {
         struct request *passed = shift(pending);
         if (passed != NULL) {
-            fail_unknown(passed, "passed over");
+            lose(pending, passed, "passed over");
         }
     }
     if (pending->count > 0 && pending->first == index && pending->term == term) {
@@ -146,7 +168,7 @@ void pending_skip(struct pending *pending, uint64_t index) {
         if (request->index <= index) {
             list_remove(at);
             pending->waiting--;
-            fail_unknown(request, "covered by an image from another node");
+            lose(pending, request, "covered by an image from another node");
         }
     }
 }

@@ -2,7 +2,8 @@
  *
  * What a term of leadership appended lies in a ring by index. When the leadership ends the rest
  * becomes orphans: their fate is known when some entry is applied at their index, by its term (rule
- * 28), or never (deadline, image): unknown. One thread. */
+ * 28), or never (deadline, image): unknown. Those that may be repeated are tried again instead, until
+ * their deadline (rule 26). One thread. */
 #ifndef LIB_PENDING_H
 #define LIB_PENDING_H
 
@@ -16,6 +17,10 @@ struct pending {
     uint64_t term;
     struct list_link orphans; /* of struct request, ascending by index */
     size_t waiting;           /* requests held in total */
+
+    /* Takes one that is to be tried again: it is repeatable and its command was kept. NULL: none is. */
+    void (*on_again)(void *arg, struct request *request);
+    void *arg;
 };
 
 void pending_init(struct pending *pending);

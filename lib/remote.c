@@ -177,6 +177,14 @@ static bool is_refusal(int rc) {
     return rc == LKV_ENOTLEADER || rc == LKV_ENOLEADER || rc == LKV_ESTOPPED || rc == LKV_ECLOSED;
 }
 
+/* The node does not know what became of a write that takes effect once: somebody else will, or the next
+ * attempt makes it known. */
+static bool is_doubt(struct request *request) {
+    bool doubt = request->repeatable && request->reply->rc == LKV_EUNKNOWN;
+    request->maybe_done = request->maybe_done || doubt;
+    return doubt;
+}
+
 /* The node has answered, but the answer found no room here. */
 static void answer_lost(struct request *request) {
     bool read = request_is_read(request);
@@ -193,7 +201,7 @@ static int take_reply(struct remote *remote, struct request *request, struct sli
     if (rc == LKV_ENOMEM) {
         msg_clear(request->reply);
         answer_lost(request);
-    } else if (is_refusal(request->reply->rc)) {
+    } else if (is_refusal(request->reply->rc) || is_doubt(request)) {
         remote->events.on_refused(remote->events.arg, request);
     } else {
         remote->answers++;

@@ -18,8 +18,9 @@ struct remote_events {
      * it may have reached the node, so a write is now unknown. Takes the request. */
     void (*on_lost)(void *arg, struct request *request, bool sent, int rc);
     /* A definite refusal that another node may not share: LKV_ENOTLEADER with strings "leader",
-     * "leader_address" in request->reply, LKV_ENOLEADER, LKV_ESTOPPED, LKV_ECLOSED. Takes the request;
-     * everything else is finished by the remote itself. */
+     * "leader_address" in request->reply, LKV_ENOLEADER, LKV_ESTOPPED, LKV_ECLOSED. Or, of a write that
+     * may be repeated, LKV_EUNKNOWN. Takes the request; everything else is finished by the remote
+     * itself. */
     void (*on_refused)(void *arg, struct request *request);
     void *arg;
     /* The node may pass requests on to its leader; otherwise it answers them itself or refuses. */

@@ -2,6 +2,9 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "lib/session.h"
+
+#include <stdio.h>
 
 struct request *request_new(enum request_op op) {
     struct request *request = mem_calloc(1, sizeof(*request));
@@ -46,8 +49,26 @@ static void uncount(struct request *request) {
     }
 }
 
+/* The last attempt was refused, but of an earlier one nobody knows. Only the answer to an applied entry
+ * is definite then: had an earlier attempt been applied, this would be that one's answer. */
+static void admit_doubt(struct request *request) {
+    struct lkv_msg *reply = request->reply;
+    int rc = reply->rc;
+    if (request->maybe_done && !request_is_read(request) && error_outcome(rc) == LKV_NOT_DONE &&
+        rc != LKV_ETERM) {
+        char text[REASON_SIZE];
+        (void)snprintf(text, sizeof(text), "%s", lkv_msg_text(reply));
+        msg_set_rc(reply, LKV_EUNKNOWN, "an earlier attempt may have been applied; the last: %s",
+                   text);
+    }
+}
+
 void request_finish(struct request *request) {
     uncount(request);
+    admit_doubt(request);
+    if (request->in_session != NULL) {
+        session_answer(request);
+    }
     if (request->on_finish != NULL) {
         request->on_finish(request);
     }
@@ -70,6 +91,9 @@ void request_free(struct request *request) {
     ASSERT(list_empty(&request->link));
     ASSERT(list_empty(&request->expiry));
     uncount(request);
+    if (request->in_session != NULL) {
+        session_drop(request);
+    }
     blob_unref(request->bytes);
     blob_unref(request->command);
     lkv_msg_free(request->reply);

@@ -31,6 +31,15 @@ struct request {
     struct blob *bytes;    /* owned; what key and end point into (reads) */
     struct slice key, end; /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
     struct blob *command;  /* owned; REQUEST_WRITE */
+    uint64_t session;      /* REQUEST_WRITE: that it belongs to; 0: none */
+
+    /* However often it is sent, it takes effect once (rule 26): so it is sent again when nobody knows
+     * what became of it, until its deadline. */
+    bool repeatable;
+    bool maybe_done; /* an earlier attempt may have taken effect: no refusal is definite any more */
+    struct lkv_session *in_session; /* owned reference, or NULL: is told the answer */
+    uint64_t seq;                   /* in there */
+
     size_t cost;           /* bytes that count against queue limits */
     atomic_size_t *held;   /* NULL, or where the cost is counted until the request finishes */
     uint64_t deadline_ns;  /* of the loop's clock; UINT64_MAX: none */
@@ -52,16 +61,21 @@ struct request *request_new(enum request_op op);
 MUST_USE int request_set_keys(struct request *request, struct slice key, struct slice end);
 
 /* Calls on_finish and frees. request_fail fills the reply first, as msg_set_rc does. The request is on
- * no list any more. */
+ * no list any more. A refusal after an attempt that may have taken effect becomes LKV_EUNKNOWN. */
 void request_finish(struct request *request);
 void request_fail(struct request *request, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* Frees without a final message: only before a submit has succeeded. NULL is fine. */
 void request_free(struct request *request);
 
-/* True for operations that change nothing, which may be tried again whatever happened. */
+/* True for operations that change nothing. */
 static inline bool request_is_read(const struct request *request) {
     return request->op != REQUEST_WRITE;
+}
+
+/* True for those that may be tried again whatever happened. */
+static inline bool request_may_repeat(const struct request *request) {
+    return request_is_read(request) || request->repeatable;
 }
 
 #endif

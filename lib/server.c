@@ -78,7 +78,8 @@ int server_open(struct server **out, struct loop *loop, const struct server_opti
     server->options = *options;
     server->host = *host;
     server->limits = (struct limits){.key_bytes_max = options->key_bytes_max,
-                                     .value_bytes_max = options->value_bytes_max};
+                                     .value_bytes_max = options->value_bytes_max,
+                                     .sessions_max = options->sessions_max};
     buffer_init(&server->scratch);
     list_init(&server->conns);
     list_init(&server->resumable);

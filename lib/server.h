@@ -24,6 +24,7 @@ struct server_host {
 
 struct server_options {
     uint64_t key_bytes_max, value_bytes_max;
+    uint64_t sessions_max;
     uint64_t connections_max;
     uint64_t output_bytes_max; /* replies not taken yet, of all connections together */
     uint64_t timeout_ms_max;   /* a client's timeout is cut to it */

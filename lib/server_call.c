@@ -33,22 +33,31 @@ static int fill_delete(const struct wire_call *call, const struct limits *limits
     return rc == 0 ? encode(&command, request, why) : rc;
 }
 
+/* The leader says how many sessions there may be, whatever its client believes. */
+static int encode_foreign(const struct limits *limits, struct kv_command *command,
+                          struct slice bytes, struct request *request, struct reason *why) {
+    request->session = command->session;
+    request->repeatable = !kv_command_has_keys(command) || command->session != 0;
+    if (command->op == KV_SESSION_OPEN) {
+        command->limit = limits->sessions_max;
+        return encode(command, request, why);
+    }
+    request->command = blob_copy(bytes);
+    if (request->command == NULL) {
+        return out_of_memory(why);
+    }
+    request->command->crc = crc32c(0, bytes);
+    request->command->crc_known = true;
+    return 0;
+}
+
 /* A command that cannot be understood stops every node that applies it: none gets past here. */
 static int fill_propose(const struct wire_call *call, const struct limits *limits,
                         struct request *request, struct reason *why) {
     struct kv_command command;
     int rc = kv_command_decode(call->command, &command, why);
     rc = rc == 0 ? write_command_check(limits, &command, why) : rc;
-    if (rc != 0) {
-        return rc;
-    }
-    request->command = blob_copy(call->command);
-    if (request->command == NULL) {
-        return out_of_memory(why);
-    }
-    request->command->crc = crc32c(0, call->command);
-    request->command->crc_known = true;
-    return 0;
+    return rc == 0 ? encode_foreign(limits, &command, call->command, request, why) : rc;
 }
 
 /* ------------------------------------------------------------------ reads */

@@ -1,0 +1,78 @@
+/* Opening and ending a session; the writes in it are in api_write.c. */
+#include "lib/api.h"
+#include "lib/session.h"
+
+static int make_command(struct lkv *db, const struct kv_command *command, int64_t timeout_ms,
+                        struct request **out) {
+    int rc = api_begin(db, REQUEST_WRITE, timeout_ms, out);
+    if (rc != 0) {
+        return rc;
+    }
+    (*out)->command = kv_command_encode(command);
+    (*out)->session = command->session;
+    (*out)->repeatable = true; /* opening twice leaves one that nobody uses, and that expires */
+    if ((*out)->command == NULL) {
+        request_free(*out);
+        *out = NULL;
+        return api_fail(LKV_ENOMEM, "out of memory for a command");
+    }
+    return 0;
+}
+
+int lkv_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms, struct lkv_session **out) {
+    *out = NULL;
+    if (db == NULL) {
+        return api_fail(LKV_EINVAL, "the handle is NULL");
+    }
+    if (ttl_ms < SESSION_TTL_MS_MIN || ttl_ms > KV_SESSION_TTL_MS_MAX) {
+        return api_fail(LKV_EINVAL, "a ttl of %lld ms, expected %d to %d", (long long)ttl_ms,
+                        SESSION_TTL_MS_MIN, KV_SESSION_TTL_MS_MAX);
+    }
+    struct lkv_session *session = session_new_handle(db, resume, (uint64_t)ttl_ms);
+    if (session == NULL) {
+        return api_fail(LKV_ENOMEM, "out of memory for a session");
+    }
+    const struct kv_command command = {.op = KV_SESSION_OPEN,
+                                       .session = resume,
+                                       .ttl_ms = (uint64_t)ttl_ms,
+                                       .limit = db->sessions_max};
+    struct request *request;
+    int rc = make_command(db, &command, LKV_DEFAULT, &request);
+    if (rc == 0) {
+        session_attach(session, request, 0);
+        rc = api_call(db, request, NULL);
+    }
+    if (rc == 0 && lkv_session_id(session) == 0) {
+        rc = api_fail(LKV_EPROTOCOL, "the node opened a session and did not say which");
+    }
+    if (rc != 0) {
+        session_free_handle(session);
+        return rc;
+    }
+    *out = session;
+    return 0;
+}
+
+uint64_t lkv_session_id(struct lkv_session *session) {
+    return session != NULL ? session_numbers(session).id : 0;
+}
+
+uint64_t lkv_session_last(struct lkv_session *session) {
+    return session != NULL ? session_numbers(session).last_seq : 0;
+}
+
+int lkv_session_close(struct lkv_session *session, int64_t timeout_ms) {
+    if (session == NULL) {
+        return 0;
+    }
+    struct session_numbers numbers = session_numbers(session);
+    const struct kv_command command = {.op = KV_SESSION_CLOSE, .session = numbers.id};
+    session_free_handle(session);
+    if (timeout_ms == 0 || numbers.db == NULL) {
+        return 0;
+    }
+    struct request *request;
+    int rc = make_command(numbers.db, &command, timeout_ms, &request);
+    rc = rc == 0 ? api_call(numbers.db, request, NULL) : rc;
+    return rc == LKV_ESESSION ? 0 : rc; /* it had ended, perhaps by our own first attempt */
+}

@@ -1,0 +1,156 @@
+/* Which sessions the leader has not heard of for their ttl, and what it proposes then (rule 26).
+ *
+ *      sessions of the state machine ──(every 250 ms)──> clocks ──(silent for ttl)──> SESSION_EXPIRE entry
+ *      appended or applied commands ──(touch)────────────────^
+ *
+ * Nothing ends but by that entry, so all replicas agree. A session ends late rather than early: a new
+ * leader starts every clock anew; a clock stands still while this process does not run, since a client
+ * may have spoken meanwhile without being heard; and the entry is fenced by the term, so that it cannot
+ * be carried over to another leader's. */
+#include "lib/node.h"
+
+#include "base/mem.h"
+
+enum { LOOK_MS = 250, EXPIRE_A_LOOK = 64 };
+
+#define LOOK_NS (LOOK_MS * MS_NS)
+
+/* Only time in which this loop ran counts. */
+static uint64_t worked_ns(const struct node *node, uint64_t now_ns) {
+    const struct session_clocks *clocks = &node->session_clocks;
+    uint64_t passed_ns = now_ns - clocks->looked_ns;
+    return clocks->worked_ns + (passed_ns < 2 * LOOK_NS ? passed_ns : 2 * LOOK_NS);
+}
+
+static struct session_clock *find(struct session_clocks *clocks, uint64_t id) {
+    size_t low = 0, high = clocks->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (clocks->items[middle].id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < clocks->count && clocks->items[low].id == id ? &clocks->items[low] : NULL;
+}
+
+void node_session_touch(struct node *node, uint64_t id) {
+    struct session_clocks *clocks = &node->session_clocks;
+    struct session_clock *clock = clocks->count > 0 ? find(clocks, id) : NULL;
+    if (clock != NULL) {
+        clock->active_ns = worked_ns(node, node_now(node));
+    }
+}
+
+static bool leads(const struct node *node) {
+    if (!node->running || node->closing || node->stop_rc != 0 || node->role != RAFT_LEADER) {
+        return false;
+    }
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    return status.noop_index != 0 && node->applied >= status.noop_index;
+}
+
+uint64_t node_session_deadline(const struct node *node) {
+    struct kv_session first;
+    if (node->role != RAFT_LEADER || node->kv == NULL || !kv_session_at(node->kv, 0, &first)) {
+        return UINT64_MAX;
+    }
+    return node->session_clocks.looked_ns + LOOK_NS;
+}
+
+/* Clocks for exactly the sessions that there are; new ones start now. LKV_ENOMEM: as before. */
+static int match_sessions(struct node *node) {
+    struct session_clocks *clocks = &node->session_clocks;
+    struct session_clock *items = NULL;
+    size_t capacity = 0, count = 0, old = 0;
+    struct kv_session session;
+    while (kv_session_at(node->kv, count, &session)) {
+        struct session_clock *grown = mem_array_grow(items, &capacity, count + 1, sizeof(*grown));
+        if (grown == NULL) {
+            mem_free(items);
+            return LKV_ENOMEM;
+        }
+        items = grown;
+        while (old < clocks->count && clocks->items[old].id < session.id) {
+            old++;
+        }
+        bool known = old < clocks->count && clocks->items[old].id == session.id;
+        items[count] =
+            known ? clocks->items[old]
+                  : (struct session_clock){.id = session.id, .active_ns = clocks->worked_ns};
+        items[count++].ttl_ms = session.ttl_ms;
+    }
+    mem_free(clocks->items);
+    clocks->items = items;
+    clocks->count = count;
+    return 0;
+}
+
+static void on_expired(struct request *request) {
+    struct node *node = request->owner;
+    struct session_clock *clock = find(&node->session_clocks, request->session);
+    if (clock != NULL) {
+        clock->expiring = false; /* it is gone, or the next look tries again */
+    }
+}
+
+static int propose_expiry(struct node *node, struct session_clock *clock) {
+    const struct kv_command command = {
+        .op = KV_SESSION_EXPIRE, .session = clock->id, .in_term = node->term};
+    struct request *request = request_new(REQUEST_WRITE);
+    if (request == NULL) {
+        return LKV_ENOMEM;
+    }
+    request->command = kv_command_encode(&command);
+    if (request->command == NULL) {
+        request_free(request);
+        return LKV_ENOMEM;
+    }
+    request->forwarded = request->no_park = true; /* this leader's, or nobody's */
+    request->session = clock->id;
+    request->on_finish = on_expired;
+    request->owner = node;
+    clock->expiring = true;
+    trace_line(&node->trace, TRACE_INFO, "session-expires", "session %llu was silent for %llu ms",
+               (unsigned long long)clock->id, (unsigned long long)clock->ttl_ms);
+    node_route(node, request);
+    return 0;
+}
+
+static void expire_silent(struct node *node) {
+    struct session_clocks *clocks = &node->session_clocks;
+    int rc = 0;
+    size_t proposed = 0;
+    for (size_t i = 0; rc == 0 && i < clocks->count && proposed < EXPIRE_A_LOOK; i++) {
+        struct session_clock *clock = &clocks->items[i];
+        if (!clock->expiring && clocks->worked_ns - clock->active_ns > clock->ttl_ms * MS_NS) {
+            rc = propose_expiry(node, clock);
+            proposed++;
+        }
+    }
+}
+
+void node_session_look(struct node *node, uint64_t now_ns) {
+    struct session_clocks *clocks = &node->session_clocks;
+    if (now_ns < node_session_deadline(node)) {
+        return;
+    }
+    clocks->worked_ns = worked_ns(node, now_ns);
+    clocks->looked_ns = now_ns;
+    if (!leads(node)) {
+        return;
+    }
+    if (clocks->term != node->term) { /* another leader may have heard of any of them until now */
+        clocks->term = node->term;
+        clocks->count = 0;
+    }
+    if (match_sessions(node) == 0) {
+        expire_silent(node);
+    }
+}
+
+void node_session_fini(struct node *node) {
+    mem_free(node->session_clocks.items);
+}
