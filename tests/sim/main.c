@@ -118,6 +118,9 @@ static void add(struct sim_summary *total, const struct sim_summary *one) {
     total->counts.leaders += one->counts.leaders;
     total->counts.starts += one->counts.starts;
     total->counts.images += one->counts.images;
+    total->counts.sessions += one->counts.sessions;
+    total->counts.repeated += one->counts.repeated;
+    total->counts.expired += one->counts.expired;
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         total->counts.faults[i] += one->counts.faults[i];
     }
@@ -162,10 +165,12 @@ static void report(const struct hunt *hunt, double seconds) {
     printf("%" PRIu64 " seeds, %.2f hours simulated in %.1f s, %" PRIu64 " events, %" PRIu64
            " operations: %" PRIu64 " done, %" PRIu64 " negative, %" PRIu64 " not done, %" PRIu64
            " unknown\n%" PRIu64 " leaders, %" PRIu64 " starts of nodes, %" PRIu64
-           " images installed; faults:",
+           " images installed; %" PRIu64 " sessions, %" PRIu64 " writes repeated, %" PRIu64
+           " expired; faults:",
            hunt->seeds, (double)hunt->total.virtual_ns / 3600e9, seconds, hunt->total.events,
            counts->ops, counts->done, counts->negative, counts->not_done, counts->unknown,
-           counts->leaders, counts->starts, counts->images);
+           counts->leaders, counts->starts, counts->images, counts->sessions, counts->repeated,
+           counts->expired);
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         printf(" %s %" PRIu64, sim_fault_name((enum sim_fault_kind)i), counts->faults[i]);
     }

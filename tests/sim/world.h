@@ -54,6 +54,8 @@ struct sim_plan {
     uint32_t value_bytes_max;
     uint64_t op_pause_ns; /* between a client's operations, on average */
     uint64_t timeout_ms;
+    uint32_t session_permille; /* of a client's writes that are in its session */
+    uint64_t session_ttl_ms;
 
     uint64_t chaos_ms;       /* how long faults go on */
     uint64_t fault_pause_ms; /* between them, on average */
@@ -103,11 +105,17 @@ struct sim_client {
     unsigned number, node;
     struct sim_event next;
     size_t in_flight;
+
+    uint64_t session; /* 0: none */
+    bool opening;
+    uint64_t next_seq;
+    struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
 };
 
 struct sim_counts {
     uint64_t faults[SIM_FAULTS];
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
+    uint64_t sessions, repeated, expired;
 };
 
 struct sim_world {
@@ -179,11 +187,21 @@ void sim_load_start(struct sim_world *world);
 void sim_load_stop(struct sim_world *world);
 /* One operation now; the outcome is checked like any other. What became of it, when it has finished:
  * `*done` (may be NULL) is set to 1 + enum lkv_outcome. */
-enum sim_call_kind { SIM_PUT, SIM_GET, SIM_GET_LOCAL, SIM_DELETE, SIM_DELETE_RANGE, SIM_RANGE };
+enum sim_call_kind {
+    SIM_PUT,
+    SIM_GET,
+    SIM_GET_LOCAL,
+    SIM_DELETE,
+    SIM_DELETE_RANGE,
+    SIM_RANGE,
+    SIM_SESSION_OPEN
+};
 void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, uint64_t timeout_ms,
                 int *done);
 /* A put that is tried until it is done, waiting 5 s of virtual time at most. */
 bool sim_put_ok(struct sim_world *world, uint32_t key);
+/* The entry was committed just now: of a session, it must not come too early. */
+void sim_check_session(struct sim_world *world, const struct sim_entry *entry);
 /* Every operation that is under way has a node that may still answer it, and in time. */
 void sim_check_silence(struct sim_world *world);
 

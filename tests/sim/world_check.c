@@ -91,6 +91,8 @@ static void see_commit(struct sim_node *node, const struct raft_status *status) 
         } else if (!sim_model_commit(model, i, term, status->term)) {
             sim_world_fail(node->world, "%s: %s", node->name, model->why);
             return;
+        } else {
+            sim_check_session(node->world, model->committed[i]);
         }
     }
     node->seen_commit = status->commit;
@@ -304,6 +306,28 @@ bool sim_world_converged(struct sim_world *world) {
     return true;
 }
 
+/* Exactly the sessions of the model, now that all is applied. */
+static void check_sessions(struct sim_node *node) {
+    const struct sim_sessions *sessions = &node->world->model.sessions;
+    struct kv_session session;
+    size_t at = 0;
+    for (size_t i = 0; i < sessions->count; i++) {
+        if (!sessions->items[i].open) {
+            continue;
+        }
+        if (!kv_session_at(node->node->kv, at++, &session) || session.id != sessions->items[i].id ||
+            session.ttl_ms != sessions->items[i].ttl_ms) {
+            sim_world_fail(node->world, "%s has no session %" PRIu64, node->name,
+                           sessions->items[i].id);
+            return;
+        }
+    }
+    if (kv_session_at(node->node->kv, at, &session)) {
+        sim_world_fail(node->world, "%s has a session %" PRIu64 " that has ended", node->name,
+                       session.id);
+    }
+}
+
 void sim_check_end(struct sim_world *world) {
     const struct sim_model *model = &world->model;
     if (sim_world_failed(world)) {
@@ -312,6 +336,7 @@ void sim_check_end(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes; i++) {
         struct sim_node *node = &world->nodes[i];
         sim_check_state(node);
+        check_sessions(node);
         if (node->node->applied < model->commit) {
             sim_world_fail(world, "%s has applied %" PRIu64 ", %" PRIu64 " was committed",
                            node->name, node->node->applied, model->commit);

@@ -20,7 +20,8 @@ struct sim_call {
     uint32_t key, end;
     uint64_t value;
     uint64_t floor; /* greatest index of an operation that had finished before this one began */
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, submitted_ns;
+    uint64_t session, seq; /* 0: of none */
     int *done;
 };
 
@@ -57,7 +58,9 @@ static void judge_write(struct sim_world *world, const struct sim_call *op, uint
     uint64_t rev = 0, count = 0;
     (void)lkv_msg_u64(reply, "rev", &rev);
     (void)lkv_msg_u64(reply, "count", &count);
-    if (!same_write(op, entry) || entry->claimed) {
+    bool again = op->seq != 0 && entry->command.session == op->session &&
+                 entry->command.seq == op->seq && entry->first == index;
+    if (!same_write(op, entry) || (entry->claimed && !again)) {
         sim_world_fail(world, "a write of key %u is done at %" PRIu64 ", where another stands",
                        op->key, index);
     } else if (rev != entry->revision || count != entry->count) {
@@ -125,8 +128,8 @@ static void judge_read(struct sim_world *world, const struct sim_call *op, uint6
 }
 
 static void judge_not_done(struct sim_world *world, const struct sim_call *op) {
-    if (op->kind != SIM_PUT) {
-        return;
+    if (op->kind != SIM_PUT || op->seq != 0) {
+        return; /* in a session: of this attempt only, another one may be done */
     }
     struct sim_value *value = sim_model_value(&world->model, op->value);
     value->not_done = true;
@@ -154,7 +157,7 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
         sim_world_fail(world, "an answer (%s) says no index", error_name(lkv_msg_rc(reply)));
     } else if (is_write(op)) {
         judge_write(world, op, index, reply);
-    } else {
+    } else if (op->kind != SIM_SESSION_OPEN) {
         judge_read(world, op, index, reply);
     }
     if (op->kind != SIM_GET_LOCAL && index > world->completed_index) {
@@ -178,6 +181,58 @@ static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) 
                    op->node->dying ? ", while dying" : "");
 }
 
+/* ------------------------------------------------------------------ sessions */
+
+static void session_answered(struct sim_call *op, const struct lkv_msg *reply, int rc) {
+    struct sim_client *client = op->client;
+    struct sim_world *world = op->node->world;
+    uint64_t id = 0;
+    if (op->kind == SIM_SESSION_OPEN) {
+        client->opening = false;
+        if (rc == 0 && lkv_msg_u64(reply, "session", &id)) {
+            client->session = id;
+            client->next_seq = 1;
+            world->counts.sessions++;
+        }
+    }
+    if (op->seq == 0 || op->session != client->session) {
+        return;
+    }
+    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
+        if (client->doubts[i].seq == op->seq) {
+            client->doubts[i].under_way = false;
+            client->doubts[i].seq = rc == 0 ? 0 : op->seq;
+        }
+    }
+    struct sim_session *session = sim_session_find(&world->model.sessions, op->session);
+    if (rc == 0 && session != NULL && op->submitted_ns > session->active_ns) {
+        session->active_ns = op->submitted_ns;
+    }
+    if (rc == LKV_EANSWERED || rc == LKV_EBUSY || (rc == LKV_ESESSION && session->open)) {
+        sim_world_fail(world, "number %" PRIu64 " of session %" PRIu64 " is refused: %s", op->seq,
+                       op->session, error_name(rc));
+    }
+    if (rc == LKV_ESESSION) {
+        client->session = 0;
+        memset(client->doubts, 0, sizeof(client->doubts));
+    }
+}
+
+void sim_check_session(struct sim_world *world, const struct sim_entry *entry) {
+    world->counts.repeated += entry->first != entry->index;
+    if (entry->type != ENTRY_COMMAND || entry->command.op != KV_SESSION_EXPIRE || entry->rc != 0) {
+        return;
+    }
+    const struct sim_session *session =
+        sim_session_find(&world->model.sessions, entry->command.session);
+    uint64_t drift_ns = session->ttl_ms * (uint64_t)world->plan.drift_ppm + MS_NS;
+    world->counts.expired++;
+    if (world->time.now_ns + drift_ns < session->active_ns + session->ttl_ms * MS_NS) {
+        sim_world_fail(world, "session %" PRIu64 " ends %" PRIu64 " ms after it was active",
+                       session->id, (world->time.now_ns - session->active_ns) / MS_NS);
+    }
+}
+
 static void on_finish(struct request *request) {
     struct sim_call *op = request->owner;
     struct sim_world *world = op->node->world;
@@ -198,6 +253,7 @@ static void on_finish(struct request *request) {
         *op->done = 1 + (int)(op->node->dying ? LKV_UNKNOWN : error_outcome(rc));
     }
     if (op->client != NULL) {
+        session_answered(op, request->reply, op->node->dying ? LKV_EUNKNOWN : rc);
         op->client->in_flight--;
         if (world->load_on) {
             next_in(op->client, world->plan.op_pause_ns);
@@ -209,6 +265,36 @@ static void on_finish(struct request *request) {
 }
 
 /* ------------------------------------------------------------------ making one */
+
+static uint64_t acked_below(const struct sim_client *client) {
+    uint64_t below = client->next_seq;
+    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
+        uint64_t seq = client->doubts[i].seq;
+        below = seq != 0 && seq < below ? seq : below;
+    }
+    return below;
+}
+
+static struct request *write_request(const struct sim_call *op, struct kv_command *command) {
+    struct request *request = request_new(REQUEST_WRITE);
+    ASSERT(request != NULL);
+    if (op->seq != 0) {
+        command->session = request->session = op->session;
+        command->seq = op->seq;
+        command->acked_below = acked_below(op->client);
+    }
+    request->repeatable = op->seq != 0 || op->kind == SIM_SESSION_OPEN;
+    request->command = kv_command_encode(command);
+    ASSERT(request->command != NULL);
+    request->cost = request->command->size;
+    return request;
+}
+
+static struct request *make_open(const struct sim_world *world, const struct sim_call *op) {
+    struct kv_command command = {
+        .op = KV_SESSION_OPEN, .ttl_ms = world->plan.session_ttl_ms, .limit = 1000};
+    return write_request(op, &command);
+}
 
 static struct request *make_write(struct sim_world *world, const struct sim_call *op) {
     static const struct limits limits = {.key_bytes_max = 8192, .value_bytes_max = 1 << 20};
@@ -230,12 +316,8 @@ static struct request *make_write(struct sim_world *world, const struct sim_call
     } else {
         rc = write_command_delete_range(&limits, slice_text(from), slice_text(to), &command, &why);
     }
-    struct request *request = request_new(REQUEST_WRITE);
-    ASSERT(rc == 0 && request != NULL);
-    request->command = kv_command_encode(&command);
-    ASSERT(request->command != NULL);
-    request->cost = request->command->size;
-    return request;
+    ASSERT(rc == 0);
+    return write_request(op, &command);
 }
 
 static struct request *make_read(const struct sim_call *op) {
@@ -271,7 +353,10 @@ static struct sim_call *make_op(struct sim_node *node, enum sim_call_kind kind, 
 
 static void submit(struct sim_call *op, uint64_t timeout_ms) {
     struct sim_world *world = op->node->world;
-    struct request *request = is_write(op) ? make_write(world, op) : make_read(op);
+    struct request *request = op->kind == SIM_SESSION_OPEN ? make_open(world, op)
+                              : is_write(op)               ? make_write(world, op)
+                                                           : make_read(op);
+    op->submitted_ns = world->time.now_ns;
     request->on_finish = on_finish;
     request->owner = op;
     request->deadline_ns = loop_now_ns(&op->node->loop.base) + timeout_ms * MS_NS;
@@ -328,6 +413,55 @@ static enum sim_call_kind draw_kind(struct prng *prng) {
     return kinds[prng_below(prng, sizeof(kinds) / sizeof(kinds[0]))];
 }
 
+/* Before anything else: a session, and an answer to what is in doubt. */
+static struct sim_call *session_op(struct sim_client *client, struct sim_node *node) {
+    struct sim_world *world = client->world;
+    if (world->plan.session_permille == 0 || client->opening) {
+        return NULL;
+    }
+    if (client->session == 0) {
+        client->opening = true;
+        return make_op(node, SIM_SESSION_OPEN, 0);
+    }
+    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
+        struct sim_doubt *doubt = &client->doubts[i];
+        if (doubt->seq != 0 && !doubt->under_way && prng_below(&world->prng_load, 2) == 0) {
+            struct sim_call *op = make_op(node, (enum sim_call_kind)doubt->kind, doubt->key);
+            op->end = doubt->end;
+            op->value = doubt->value;
+            op->floor = doubt->floor;
+            op->session = client->session;
+            op->seq = doubt->seq;
+            doubt->under_way = true;
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/* A write that is to be in the client's session is in doubt until it is answered. */
+static void put_in_session(struct sim_client *client, struct sim_call *op) {
+    struct sim_world *world = client->world;
+    if (client->session == 0 || !is_write(op) ||
+        prng_below(&world->prng_load, 1000) >= world->plan.session_permille) {
+        return;
+    }
+    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
+        if (client->doubts[i].seq == 0) {
+            op->session = client->session;
+            op->seq = client->next_seq++;
+            client->doubts[i] = (struct sim_doubt){.seq = op->seq,
+                                                   .under_way = true,
+                                                   .kind = (int)op->kind,
+                                                   .key = op->key,
+                                                   .end = op->end,
+                                                   .value = op->value,
+                                                   .floor = op->floor};
+            return;
+        }
+    }
+}
+
 static void fire_client(struct sim_event *event) {
     struct sim_client *client = LIST_ITEM(event, struct sim_client, next);
     struct sim_world *world = client->world;
@@ -342,7 +476,11 @@ static void fire_client(struct sim_event *event) {
     if (node->state == SIM_UP && !node->dying && client->in_flight < world->plan.depth) {
         bool hot = prng_below(prng, 1000) < world->plan.hot_permille;
         uint32_t key = (uint32_t)prng_below(prng, hot ? 2 : world->plan.keys);
-        struct sim_call *op = make_op(node, draw_kind(prng), key);
+        struct sim_call *op = session_op(client, node);
+        if (op == NULL) {
+            op = make_op(node, draw_kind(prng), key);
+            put_in_session(client, op);
+        }
         op->client = client;
         client->in_flight++;
         submit(op, 1 + prng_below(prng, 2 * world->plan.timeout_ms));

@@ -26,6 +26,7 @@ void sim_model_fini(struct sim_model *model) {
         free(model->keys[i].versions);
     }
     free(model->values);
+    sim_sessions_fini(&model->sessions);
 }
 
 /* ------------------------------------------------------------------ keys and values */
@@ -103,8 +104,14 @@ struct sim_entry *sim_model_find(const struct sim_model *model, uint64_t index, 
 static bool understand(struct sim_entry *seen, struct slice payload) {
     struct kv_command command;
     struct reason why = {{0}};
-    if (kv_command_decode(payload, &command, &why) != 0 ||
-        !sim_key_number(command.key, &seen->key)) {
+    if (kv_command_decode(payload, &command, &why) != 0) {
+        return false;
+    }
+    seen->command = command;
+    if (!kv_command_has_keys(&command)) {
+        return true;
+    }
+    if (!sim_key_number(command.key, &seen->key)) {
         return false;
     }
     seen->is_put = command.op == KV_PUT;
@@ -186,6 +193,20 @@ static uint64_t delete_range(struct sim_model *model, const struct sim_entry *en
     return count;
 }
 
+/* True when the entry is carried out. */
+static bool judge_session(struct sim_model *model, struct sim_entry *entry) {
+    bool in_session = entry->command.session != 0 || entry->command.op == KV_SESSION_OPEN;
+    bool fenced = entry->command.in_term != 0 && entry->command.in_term != entry->term;
+    entry->first = entry->index;
+    if (entry->type != ENTRY_COMMAND || !in_session) {
+        return true;
+    }
+    entry->rc = fenced ? LKV_ETERM
+                       : sim_sessions_commit(&model->sessions, &entry->command, entry->index,
+                                             &entry->first);
+    return entry->rc == 0 && entry->first == entry->index;
+}
+
 bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, uint64_t seen_term) {
     ASSERT(index == model->commit + 1);
     struct sim_entry *entry = sim_model_find(model, index, term);
@@ -199,13 +220,14 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
     entry->seen_term = seen_term;
     model->committed[index] = entry;
     model->commit = index;
-    if (entry->is_put) {
+    bool executed = judge_session(model, entry);
+    if (executed && entry->is_put) {
         put(model, entry);
-    } else if (entry->is_delete) {
+    } else if (executed && entry->is_delete) {
         entry->count = delete_range(model, entry);
     }
     entry->revision = model->revision;
-    if (entry->value == 0) {
+    if (entry->value == 0 || !executed) {
         return true;
     }
     struct sim_value *value = sim_model_value(model, entry->value);

@@ -5,6 +5,7 @@
 
 #include "base/entry.h"
 #include "base/slice.h"
+#include "tests/sim/world_sessions.h"
 
 enum { SIM_KEYS_MAX = 256, SIM_KEY_SIZE = 8 };
 
@@ -18,9 +19,12 @@ struct sim_entry {
     uint32_t key, end; /* a delete of [key, end) */
     uint64_t value;    /* number of a put's value, unique; 0: none */
     uint32_t value_print;
+    struct kv_command command; /* its slices are not valid */
     /* When committed: */
     bool committed, claimed; /* claimed: some client was told that it is its own */
     uint64_t seen_term;      /* of the node at which it was first seen to be */
+    int rc;                  /* of a session: why it was not carried out */
+    uint64_t first;          /* the entry whose answer it has: its own, or one that it repeats */
     uint64_t revision, count;
 };
 
@@ -50,6 +54,7 @@ struct sim_model {
     uint64_t last; /* highest index seen */
     uint64_t commit;
     uint64_t revision;
+    struct sim_sessions sessions;
     struct sim_key keys[SIM_KEYS_MAX];
     struct sim_value *values; /* owned; by number */
     size_t value_capacity;

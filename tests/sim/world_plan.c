@@ -94,6 +94,11 @@ static void draw_faults(struct prng *prng, struct sim_plan *plan) {
     }
 }
 
+static void draw_sessions(struct prng *prng, struct sim_plan *plan) {
+    plan->session_permille = (uint32_t)PICK(prng, 0, 300, 900);
+    plan->session_ttl_ms = PICK(prng, 1000, 3000, 60000);
+}
+
 struct sim_plan sim_plan_swarm(uint64_t seed) {
     struct prng prng = prng_of(seed ^ UINT64_C(0x5eed5eed5eed5eed));
     struct sim_plan plan = sim_plan_calm(seed);
@@ -102,5 +107,6 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     draw_disk(&prng, &plan.disk);
     draw_load(&prng, &plan);
     draw_faults(&prng, &plan);
+    draw_sessions(&prng, &plan); /* last: what came before it stays as it was for each seed */
     return plan;
 }
