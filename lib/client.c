@@ -24,6 +24,7 @@
 #include "lib/deadlines.h"
 #include "lib/inbox.h"
 #include "lib/remote.h"
+#include "lib/session.h"
 
 #include <stdio.h>
 
@@ -462,7 +463,7 @@ static void on_turn_end(void *arg) {
     reap_links(client);
     follow_target(client, now_ns);
     send_queue(client);
-    uint64_t next_ns = expire(client, now_ns);
+    uint64_t next_ns = earlier(expire(client, now_ns), sessions_turn(&client->handle, now_ns));
     loop_timer_set(client->loop, client->turn_again ? now_ns : next_ns);
 }
 

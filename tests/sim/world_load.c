@@ -208,7 +208,7 @@ static void session_answered(struct sim_call *op, const struct lkv_msg *reply, i
     if (rc == 0 && session != NULL && op->submitted_ns > session->active_ns) {
         session->active_ns = op->submitted_ns;
     }
-    if (rc == LKV_EANSWERED || rc == LKV_EBUSY || (rc == LKV_ESESSION && session->open)) {
+    if (rc == LKV_EANSWERED || (rc == LKV_ESESSION && session->open)) {
         sim_world_fail(world, "number %" PRIu64 " of session %" PRIu64 " is refused: %s", op->seq,
                        op->session, error_name(rc));
     }
@@ -220,6 +220,9 @@ static void session_answered(struct sim_call *op, const struct lkv_msg *reply, i
 
 void sim_check_session(struct sim_world *world, const struct sim_entry *entry) {
     world->counts.repeated += entry->first != entry->index;
+    if (entry->rc == LKV_EBUSY) {
+        sim_world_fail(world, "entry %" PRIu64 " is beyond its session's window", entry->index);
+    }
     if (entry->type != ENTRY_COMMAND || entry->command.op != KV_SESSION_EXPIRE || entry->rc != 0) {
         return;
     }
