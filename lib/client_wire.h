@@ -22,7 +22,9 @@ enum wire_method {
     WIRE_RANGE,
     WIRE_STATUS,
     WIRE_DIGEST,
-    WIRE_PROPOSE
+    WIRE_PROPOSE,
+    WIRE_SESSION_OPEN,
+    WIRE_SESSION_CLOSE
 };
 
 /* On the wire: numbers never change meaning. */
@@ -39,8 +41,11 @@ struct wire_call {
     bool has_end;         /* delete: a range, not one key */
     struct slice value;   /* put */
     struct slice command; /* propose */
-    uint64_t limit;       /* range */
-    int range_flags;      /* enum lkv_range_flags */
+    uint64_t session; /* put, delete: that they belong to, 0 = none; session_open: to be resumed */
+    uint64_t seq, acked_below; /* put, delete in a session */
+    uint64_t ttl_ms;           /* session_open */
+    uint64_t limit;            /* range */
+    int range_flags;           /* enum lkv_range_flags */
     enum lkv_read how;
     bool has_timeout; /* false: as long as the node allows */
     uint64_t timeout_ms;

@@ -8,18 +8,26 @@ struct method_row {
     enum wire_method method;
     uint32_t arguments; /* without the flags, which may be left out */
     bool takes_flags;
+    bool takes_session; /* behind the flags, may be left out too */
 };
 
 /* In the order of enum wire_method. */
 static const struct method_row methods[] = {
-    {"ping", WIRE_PING, 0, false},     {"put", WIRE_PUT, 3, true},
-    {"delete", WIRE_DELETE, 3, true},  {"get", WIRE_GET, 3, true},
-    {"range", WIRE_RANGE, 6, true},    {"status", WIRE_STATUS, 1, false},
-    {"digest", WIRE_DIGEST, 1, false}, {"propose", WIRE_PROPOSE, 3, false},
+    {"ping", WIRE_PING, 0, false, false},
+    {"put", WIRE_PUT, 3, true, true},
+    {"delete", WIRE_DELETE, 3, true, true},
+    {"get", WIRE_GET, 3, true, false},
+    {"range", WIRE_RANGE, 6, true, false},
+    {"status", WIRE_STATUS, 1, false, false},
+    {"digest", WIRE_DIGEST, 1, false, false},
+    {"propose", WIRE_PROPOSE, 3, false, false},
+    {"session_open", WIRE_SESSION_OPEN, 3, true, false},
+    {"session_close", WIRE_SESSION_CLOSE, 2, true, false},
 };
 
 enum {
     METHOD_COUNT = sizeof(methods) / sizeof(methods[0]),
+    SESSION_PARTS = 3, /* session, seq, acked_below */
     RANGE_FLAGS_KNOWN = LKV_KEYS_ONLY | LKV_COUNT_ONLY | LKV_DESCENDING | LKV_TOTAL,
     FLAGS_KNOWN = WIRE_HERE | WIRE_NO_WAIT
 };
@@ -39,6 +47,15 @@ static void pack_timeout_and_flags(msgpack_packer *packer, const struct wire_cal
     msgpack_pack_uint64(packer, call->flags);
 }
 
+static void pack_session(msgpack_packer *packer, const struct wire_call *call) {
+    if (call->session != 0) {
+        msgpack_pack_array(packer, SESSION_PARTS);
+        msgpack_pack_uint64(packer, call->session);
+        msgpack_pack_uint64(packer, call->seq);
+        msgpack_pack_uint64(packer, call->acked_below);
+    }
+}
+
 static void pack_delete(msgpack_packer *packer, const struct wire_call *call) {
     wire_pack_bytes(packer, call->key);
     if (call->has_end) {
@@ -47,6 +64,7 @@ static void pack_delete(msgpack_packer *packer, const struct wire_call *call) {
         msgpack_pack_nil(packer);
     }
     pack_timeout_and_flags(packer, call);
+    pack_session(packer, call);
 }
 
 static void pack_range(msgpack_packer *packer, const struct wire_call *call) {
@@ -70,6 +88,7 @@ static void pack_arguments(msgpack_packer *packer, const struct wire_call *call)
         wire_pack_bytes(packer, call->key);
         wire_pack_bytes(packer, call->value);
         pack_timeout_and_flags(packer, call);
+        pack_session(packer, call);
         break;
     case WIRE_DELETE: pack_delete(packer, call); break;
     case WIRE_GET:
@@ -81,6 +100,15 @@ static void pack_arguments(msgpack_packer *packer, const struct wire_call *call)
     case WIRE_STATUS:
     case WIRE_DIGEST: pack_timeout(packer, call); break;
     case WIRE_PROPOSE: pack_propose(packer, call); break;
+    case WIRE_SESSION_OPEN:
+        msgpack_pack_uint64(packer, call->session);
+        msgpack_pack_uint64(packer, call->ttl_ms);
+        pack_timeout_and_flags(packer, call);
+        break;
+    case WIRE_SESSION_CLOSE:
+        msgpack_pack_uint64(packer, call->session);
+        pack_timeout_and_flags(packer, call);
+        break;
     }
 }
 
@@ -92,7 +120,8 @@ void wire_encode_call(struct buffer *out, const struct wire_call *call) {
     msgpack_pack_uint64(&packer, WIRE_TYPE_CALL);
     msgpack_pack_uint64(&packer, call->number);
     wire_pack_text(&packer, row->name);
-    msgpack_pack_array(&packer, row->arguments + (row->takes_flags ? 1 : 0));
+    bool in_session = row->takes_session && call->session != 0;
+    msgpack_pack_array(&packer, row->arguments + (row->takes_flags ? 1 : 0) + (in_session ? 1 : 0));
     pack_arguments(&packer, call);
 }
 
@@ -168,6 +197,24 @@ static void take_timeout_and_flags(struct arguments *arguments, struct wire_call
     }
 }
 
+/* [session, seq, acked_below] */
+static void take_session(struct arguments *arguments, struct wire_call *out) {
+    if (arguments->left == 0) {
+        return;
+    }
+    struct arguments parts = {0};
+    bool good =
+        wire_as_array(next(arguments), &parts.at, &parts.left) && parts.left == SESSION_PARTS;
+    if (good) {
+        out->session = take_number(&parts, "session");
+        out->seq = take_number(&parts, "seq");
+        out->acked_below = take_number(&parts, "acked_below");
+    }
+    if (!good || parts.failed != NULL || out->session == 0) {
+        fail(arguments, LKV_EINVAL, "session");
+    }
+}
+
 static void take_end(struct arguments *arguments, struct wire_call *out) {
     const msgpack_object *object = next(arguments);
     out->has_end = object->type != MSGPACK_OBJECT_NIL;
@@ -198,11 +245,13 @@ static void take_arguments(struct arguments *arguments, struct wire_call *out) {
         out->key = take_bytes(arguments, "key");
         out->value = take_bytes(arguments, "value");
         take_timeout_and_flags(arguments, out);
+        take_session(arguments, out);
         break;
     case WIRE_DELETE:
         out->key = take_bytes(arguments, "key");
         take_end(arguments, out);
         take_timeout_and_flags(arguments, out);
+        take_session(arguments, out);
         break;
     case WIRE_GET:
         out->key = take_bytes(arguments, "key");
@@ -213,6 +262,15 @@ static void take_arguments(struct arguments *arguments, struct wire_call *out) {
     case WIRE_STATUS:
     case WIRE_DIGEST: take_timeout(arguments, out); break;
     case WIRE_PROPOSE: take_propose(arguments, out); break;
+    case WIRE_SESSION_OPEN:
+        out->session = take_number(arguments, "resume");
+        out->ttl_ms = take_number(arguments, "ttl_ms");
+        take_timeout_and_flags(arguments, out);
+        break;
+    case WIRE_SESSION_CLOSE:
+        out->session = take_number(arguments, "session");
+        take_timeout_and_flags(arguments, out);
+        break;
     }
 }
 
@@ -227,7 +285,7 @@ static const struct method_row *find_method(struct slice name) {
 
 /* More arguments than are known may change what the call means: it is refused, not guessed at. */
 static int check_count(const struct method_row *row, uint32_t count, struct reason *why) {
-    uint32_t max = row->arguments + (row->takes_flags ? 1 : 0);
+    uint32_t max = row->arguments + (row->takes_flags ? 1 : 0) + (row->takes_session ? 1 : 0);
     if (count >= row->arguments && count <= max) {
         return 0;
     }

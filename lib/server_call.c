@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "lib/session.h"
 #include "lib/write_command.h"
 
 /* What a reply may pin or allocate: a page of a range is about 1 MiB. */
@@ -18,11 +19,22 @@ static int encode(const struct kv_command *command, struct request *request, str
     return request->command != NULL ? 0 : out_of_memory(why);
 }
 
+static int encode_in_session(const struct wire_call *call, const struct limits *limits,
+                             struct kv_command *command, struct request *request,
+                             struct reason *why) {
+    command->session = request->session = call->session;
+    command->seq = call->seq;
+    command->acked_below = call->acked_below;
+    request->repeatable = call->session != 0;
+    int rc = call->session != 0 ? write_command_check(limits, command, why) : 0;
+    return rc == 0 ? encode(command, request, why) : rc;
+}
+
 static int fill_put(const struct wire_call *call, const struct limits *limits,
                     struct request *request, struct reason *why) {
     struct kv_command command;
     int rc = write_command_put(limits, call->key, call->value, &command, why);
-    return rc == 0 ? encode(&command, request, why) : rc;
+    return rc == 0 ? encode_in_session(call, limits, &command, request, why) : rc;
 }
 
 static int fill_delete(const struct wire_call *call, const struct limits *limits,
@@ -30,7 +42,28 @@ static int fill_delete(const struct wire_call *call, const struct limits *limits
     struct kv_command command;
     int rc = call->has_end ? write_command_delete_range(limits, call->key, call->end, &command, why)
                            : write_command_delete(limits, call->key, &command, why);
-    return rc == 0 ? encode(&command, request, why) : rc;
+    return rc == 0 ? encode_in_session(call, limits, &command, request, why) : rc;
+}
+
+static int fill_session(const struct wire_call *call, const struct limits *limits,
+                        struct request *request, struct reason *why) {
+    struct kv_command command = {.op = KV_SESSION_CLOSE, .session = call->session};
+    if (call->method == WIRE_SESSION_OPEN) {
+        command = (struct kv_command){.op = KV_SESSION_OPEN,
+                                      .session = call->session,
+                                      .ttl_ms = call->ttl_ms,
+                                      .limit = limits->sessions_max};
+        if (call->ttl_ms < SESSION_TTL_MS_MIN || call->ttl_ms > KV_SESSION_TTL_MS_MAX) {
+            return reason_set(why, LKV_EINVAL, "a ttl of %llu ms, expected %d to %d",
+                              (unsigned long long)call->ttl_ms, SESSION_TTL_MS_MIN,
+                              KV_SESSION_TTL_MS_MAX);
+        }
+    } else if (call->session == 0) {
+        return reason_set(why, LKV_EINVAL, "no session has the id 0");
+    }
+    request->session = command.session;
+    request->repeatable = true;
+    return encode(&command, request, why);
 }
 
 /* The leader says how many sessions there may be, whatever its client believes. */
@@ -98,7 +131,9 @@ static enum request_op op_of(enum wire_method method) {
     case WIRE_PING:
     case WIRE_PUT:
     case WIRE_DELETE:
-    case WIRE_PROPOSE: break;
+    case WIRE_PROPOSE:
+    case WIRE_SESSION_OPEN:
+    case WIRE_SESSION_CLOSE: break;
     }
     return REQUEST_WRITE;
 }
@@ -109,6 +144,8 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
     case WIRE_PUT: return fill_put(call, limits, request, why);
     case WIRE_DELETE: return fill_delete(call, limits, request, why);
     case WIRE_PROPOSE: return fill_propose(call, limits, request, why);
+    case WIRE_SESSION_OPEN:
+    case WIRE_SESSION_CLOSE: return fill_session(call, limits, request, why);
     case WIRE_GET: return fill_get(call, limits, request, why);
     case WIRE_RANGE: return fill_range(call, limits, request, why);
     case WIRE_STATUS:

@@ -79,6 +79,34 @@ Test(lib_client_wire, a_put_has_these_bytes) {
     ASSERT_BYTES("\x94\x00\x07\xa3put\x94\xc4\x03key\xc4\x01v\xcd\x13\x88\x02");
 }
 
+Test(lib_client_wire, calls_of_sessions_have_these_bytes) {
+    struct wire_call put = {.number = 7,
+                            .method = WIRE_PUT,
+                            .key = slice_text("key"),
+                            .value = slice_text("v"),
+                            .has_timeout = true,
+                            .timeout_ms = 5000,
+                            .session = 9,
+                            .seq = 300,
+                            .acked_below = 100};
+    wire_encode_call(&out, &put);
+    ASSERT_BYTES("\x94\x00\x07\xa3put\x95\xc4\x03key\xc4\x01v\xcd\x13\x88\x00"
+                 "\x93\x09\xcd\x01\x2c\x64");
+    struct wire_call found = reread(&put);
+    cr_assert(found.session == 9 && found.seq == 300 && found.acked_below == 100);
+    put.method = WIRE_DELETE;
+    put.value = (struct slice){0};
+    found = reread(&put);
+    cr_assert(found.session == 9 && found.seq == 300 && found.acked_below == 100);
+    buffer_clear(&out);
+    struct wire_call open = {.number = 1, .method = WIRE_SESSION_OPEN, .ttl_ms = 30000};
+    wire_encode_call(&out, &open);
+    ASSERT_BYTES("\x94\x00\x01\xacsession_open\x94\x00\xcd\x75\x30\xc0\x00");
+    cr_assert_eq(reread(&open).ttl_ms, 30000);
+    struct wire_call close = {.number = 1, .method = WIRE_SESSION_CLOSE, .session = 9};
+    cr_assert_eq(reread(&close).session, 9);
+}
+
 Test(lib_client_wire, other_calls_have_these_bytes) {
     wire_encode_call(&out, &(struct wire_call){.number = 0, .method = WIRE_PING});
     ASSERT_BYTES("\x94\x00\x00\xa4ping\x90");

@@ -261,6 +261,27 @@ Test(lib_server, proposes_only_commands_that_every_node_can_apply) {
     blob_unref(too_large);
 }
 
+Test(lib_server, refuses_sessions_that_make_no_sense) {
+    struct raw *raw = connect_raw(0);
+    struct kv_command command = {.op = KV_SESSION_EXPIRE, .session = 1};
+    struct blob *expire = kv_command_encode(&command);
+    propose(raw, blob_slice(expire)); /* would end another client's session */
+    call(raw, (struct wire_call){.method = WIRE_SESSION_OPEN, .ttl_ms = 999});
+    call(raw, (struct wire_call){.method = WIRE_SESSION_OPEN, .ttl_ms = UINT64_MAX});
+    call(raw, (struct wire_call){.method = WIRE_SESSION_CLOSE});
+    call(raw, (struct wire_call){.method = WIRE_PUT, .key = slice_text("k"), .session = 5});
+    SAY(raw, "\x94\x00\x06\xa3put\x95\xa1k\xa1v\x05\x00\x93\x00\x01\x01"); /* session 0 */
+    SAY(raw, "\x94\x00\x07\xa3put\x95\xa1k\xa1v\x05\x00\x92\x01\x01");
+    SAY(raw, "\x94\x00\x08\xa3put\x96\xa1k\xa1v\x05\x00\x93\x01\x01\x01\x00");
+    paper_run(paper);
+    for (uint64_t number = 1; number <= 7; number++) {
+        assert_reply(raw, number, LKV_EINVAL);
+    }
+    assert_reply(raw, 8, LKV_EUNSUPPORTED);
+    cr_assert_eq(atomic_load(&host.calls), 0);
+    blob_unref(expire);
+}
+
 Test(lib_server, answers_what_it_cannot_do_and_goes_on) {
     struct raw *raw = connect_raw(0);
     SAY(raw, "\x94\x00\x01\xa4what\x90");
