@@ -4,20 +4,28 @@
  * --rate operations are due at fixed times and a latency counts from when it was due, so a store that
  * stalls cannot hide it by being asked less (coordinated omission). Only operations that begin after
  * the warm-up and end within the measured time count.
+ *
+ * With --session each of the N is a client with a session of its own, whose writes are sent again until
+ * their fate is known. With --history each value is another one and everything goes to a file.
  */
 #include "histogram.h"
+#include "history.h"
 #include "interrupt.h"
 #include "output.h"
 #include "progress.h"
 #include "report.h"
 #include "store.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     CLIENTS_MAX = 1000000,
+    SESSIONS_MAX = 4096,
+    SESSION_TTL_MS = 60000,
+    NUMBER_SIZE = 20, /* of a value that is unlike all others, at least */
     CONNECTIONS_MAX = 10000,
     VALUE_SIZE_MAX = 4 << 20,
     KEY_SIZE_MAX = 128,
@@ -28,7 +36,12 @@ enum {
 struct slot {
     int64_t begun_us;
     struct lkv *db;
-    bool busy;
+    struct lkv_session *session; /* owned, or NULL */
+    uint64_t seq;                /* of its last write */
+
+    struct history_op op; /* under way; with --history */
+    char key[KEY_SIZE_MAX];
+    char *value; /* owned */
 };
 
 struct bench {
@@ -47,6 +60,8 @@ struct bench {
     size_t *idle; /* stack of slots */
     size_t idle_count;
     char *value;
+    FILE *history; /* NULL: none */
+    uint64_t next_process, next_value;
     uint64_t random, preloaded, submitted, ended;
 
     int64_t start_us, measure_us, end_us, next_due_us, pause_us, last_us;
@@ -66,21 +81,63 @@ static uint64_t next_random(struct bench *bench) { /* xorshift64* */
     return x * UINT64_C(2685821657736338717);
 }
 
-static int submit(struct bench *bench, struct slot *slot) {
-    char name[KEY_SIZE_MAX];
-    bool fill = bench->preloading;
-    uint64_t number = fill ? bench->preloaded : next_random(bench) % bench->keys;
-    int size = snprintf(name, sizeof(name), "%s%010" PRIu64, bench->prefix, number);
-    struct lkv_bytes key = {name, (size_t)size};
-    struct lkv_bytes value = {bench->value, (size_t)bench->value_size};
+static int submit_op(struct bench *bench, struct slot *slot, const struct history_op *op) {
     int64_t timeout_ms = bench->cli->timeout_ms;
-    int rc;
-    if (!fill && next_random(bench) % 100 < bench->reads) {
-        rc = lkv_get_submit(slot->db, key, bench->store.how, timeout_ms, bench->store.queue, slot);
-    } else {
-        rc = lkv_put_submit(slot->db, key, value, timeout_ms, bench->store.queue, slot);
+    struct lkv_queue *queue = bench->store.queue;
+    if (op->is_get) {
+        return lkv_get_submit(slot->db, op->key, bench->store.how, timeout_ms, queue, slot);
+    }
+    if (slot->session != NULL) {
+        return lkv_put_once_submit(slot->session, op->seq, op->key, op->value, timeout_ms, queue,
+                                   slot);
+    }
+    return lkv_put_submit(slot->db, op->key, op->value, timeout_ms, queue, slot);
+}
+
+/* Every value is told apart by its number. */
+static struct lkv_bytes unique_value(struct bench *bench, struct slot *slot) {
+    memcpy(slot->value, bench->value, bench->value_size);
+    int size =
+        snprintf(slot->value, NUMBER_SIZE, "%0*" PRIu64, NUMBER_SIZE - 1, ++bench->next_value);
+    slot->value[size] = '.';
+    return (struct lkv_bytes){slot->value, (size_t)bench->value_size};
+}
+
+static int submit_recorded(struct bench *bench, struct slot *slot) {
+    if (!slot->op.is_get) {
+        slot->op.value = unique_value(bench, slot);
+    }
+    history_invoke(bench->history, &slot->op);
+    int rc = submit_op(bench, slot, &slot->op);
+    if (rc < 0) {
+        history_return(bench->history, &slot->op, rc, NULL);
     }
     return rc;
+}
+
+static int submit(struct bench *bench, struct slot *slot) {
+    bool fill = bench->preloading;
+    uint64_t number = fill ? bench->preloaded : next_random(bench) % bench->keys;
+    int size = snprintf(slot->key, sizeof(slot->key), "%s%010" PRIu64, bench->prefix, number);
+    slot->op.key = (struct lkv_bytes){slot->key, (size_t)size};
+    slot->op.value = (struct lkv_bytes){bench->value, (size_t)bench->value_size};
+    slot->op.is_get = !fill && next_random(bench) % 100 < bench->reads;
+    bool once = slot->session != NULL && !slot->op.is_get;
+    slot->op.session = once ? lkv_session_id(slot->session) : 0;
+    slot->op.seq = once ? ++slot->seq : 0;
+    return bench->history != NULL ? submit_recorded(bench, slot)
+                                  : submit_op(bench, slot, &slot->op);
+}
+
+static void record_end(struct bench *bench, struct slot *slot, const struct lkv_msg *answer) {
+    int rc = lkv_msg_rc(answer);
+    if (bench->history == NULL) {
+        return;
+    }
+    history_return(bench->history, &slot->op, rc, answer);
+    if (lkv_outcome(rc) == LKV_UNKNOWN) {
+        slot->op.process = bench->next_process++; /* the old one never returns */
+    }
 }
 
 static void count_refusal(struct bench *bench, int rc) {
@@ -112,6 +169,7 @@ static void end_one(struct bench *bench, const struct lkv_msg *answer) {
     int64_t now = clock_us();
     int rc = lkv_msg_rc(answer);
     bench->idle[bench->idle_count++] = (size_t)(slot - bench->slots);
+    record_end(bench, slot, answer);
     if (rc < 0 && rc != LKV_ENOTFOUND) {
         count_refusal(bench, rc);
         return;
@@ -328,9 +386,14 @@ static void make_slots(struct bench *bench) {
     bench->slots = must_realloc(NULL, count * sizeof(*bench->slots));
     bench->idle = must_realloc(NULL, count * sizeof(*bench->idle));
     for (size_t i = 0; i < count; i++) {
-        bench->slots[i] = (struct slot){.db = bench->connections[i % bench->connection_count]};
+        bench->slots[i] = (struct slot){.db = bench->connections[i % bench->connection_count],
+                                        .op = {.process = i}};
         bench->idle[i] = count - 1 - i;
+        if (bench->history != NULL) {
+            bench->slots[i].value = must_realloc(NULL, (size_t)bench->value_size);
+        }
     }
+    bench->next_process = count;
     bench->idle_count = count;
     bench->value = must_realloc(NULL, (size_t)bench->value_size);
     for (size_t i = 0; i < bench->value_size; i++) {
@@ -340,8 +403,23 @@ static void make_slots(struct bench *bench) {
     memset(bench->latencies, 0, sizeof(*bench->latencies));
 }
 
+static int open_sessions(struct bench *bench) {
+    for (size_t i = 0; args_switch(&bench->cli->args, "session") && i < bench->clients; i++) {
+        struct slot *slot = &bench->slots[i];
+        int rc = lkv_session_open(slot->db, 0, SESSION_TTL_MS, &slot->session);
+        if (rc < 0) {
+            return report_rc(bench->cli, rc, NULL, "session %zu: %s", i + 1, lkv_last_text());
+        }
+    }
+    return 0;
+}
+
 static int measure(struct bench *bench) {
     make_slots(bench);
+    int exit = open_sessions(bench);
+    if (exit != 0) {
+        return exit;
+    }
     if (args_switch(&bench->cli->args, "preload")) {
         run_phase(bench, true);
     }
@@ -355,15 +433,62 @@ static int measure(struct bench *bench) {
     return bench->interrupted ? KVCTL_INTERRUPTED : KVCTL_DONE;
 }
 
+static void close_sessions(struct bench *bench) {
+    for (size_t i = 0; bench->slots != NULL && i < bench->clients; i++) {
+        int rc = lkv_session_close(bench->slots[i].session, bench->cli->timeout_ms);
+        (void)rc; /* it ends by itself */
+    }
+}
+
 static void bench_free(struct bench *bench) {
+    close_sessions(bench);
     for (uint64_t i = 1; bench->connections != NULL && i < bench->connection_count; i++) {
         lkv_close(bench->connections[i], 0);
     }
     free(bench->connections);
+    for (size_t i = 0; bench->slots != NULL && i < bench->clients; i++) {
+        free(bench->slots[i].value);
+    }
     free(bench->slots);
     free(bench->idle);
     free(bench->value);
     free(bench->latencies);
+}
+
+static int open_history(struct bench *bench) {
+    struct cli *cli = bench->cli;
+    const char *path = args_text(&cli->args, "history");
+    if (args_switch(&cli->args, "session") && bench->clients > SESSIONS_MAX) {
+        return report_usage(cli, "--session is for %d --clients at most", SESSIONS_MAX);
+    }
+    if (path == NULL) {
+        return 0;
+    }
+    if (bench->value_size < NUMBER_SIZE) {
+        return report_usage(cli, "--history needs a --value-size of %d at least", NUMBER_SIZE);
+    }
+    if (args_switch(&cli->args, "local")) {
+        return report_usage(cli, "--history and --local exclude each other");
+    }
+    bench->history = fopen(path, "we");
+    if (bench->history == NULL) {
+        return report_found(cli, KVCTL_USAGE, LKV_EIO, "cannot write %s: %s", path,
+                            strerror(errno));
+    }
+    history_head(bench->history, cli->command->name, bench->random);
+    return 0;
+}
+
+static int close_history(struct bench *bench, int exit) {
+    if (bench->history == NULL) {
+        return exit;
+    }
+    bool bad = ferror(bench->history) != 0;
+    if (fclose(bench->history) != 0 || bad) {
+        return report_found(bench->cli, KVCTL_REJECTED, LKV_EIO, "cannot write the history: %s",
+                            strerror(errno));
+    }
+    return exit;
 }
 
 static int run_bench(struct cli *cli, uint64_t reads) {
@@ -378,6 +503,7 @@ static int run_bench(struct cli *cli, uint64_t reads) {
                           .duration_ms = 10000,
                           .warmup_ms = 1000};
     int exit = take_numbers(&bench);
+    exit = exit == 0 ? open_history(&bench) : exit;
     if (exit != 0) {
         return exit;
     }
@@ -390,7 +516,7 @@ static int run_bench(struct cli *cli, uint64_t reads) {
         store_close(&bench.store);
     }
     interrupt_end(&bench.interrupt);
-    return exit;
+    return close_history(&bench, exit);
 }
 
 static int run_put(struct cli *cli) {
@@ -425,9 +551,20 @@ static const char bench_details[] =
     "Figures: operations per second and latency percentiles, errors, and outcomes unknown.\n"
     "-o json: ops_per_s, p50_us, p90_us, p99_us, p999_us, max_us, errors, unknown. The keys stay "
     "in\n"
-    "the store: kvctl del --prefix bench/";
+    "the store: kvctl del --prefix bench/\n"
+    "A history has a line for each operation and each answer: t_ns, process, event, put or get,\n"
+    "key, value, revision, index, session:number, node; and it takes a --prefix that holds no "
+    "keys.";
 
-static const struct flag put_flags[] = {BENCH_FLAGS, FLAG_END};
+#define WRITE_FLAGS                                                                        \
+    {"session", FLAG_SWITCH,                                                               \
+     0,         false,                                                                     \
+     NULL,      "each client has a session: writes are sent again, and take effect once"}, \
+    {                                                                                      \
+        "history", FLAG_VALUE, 0, false, "FILE", "write each operation and answer there"   \
+    }
+
+static const struct flag put_flags[] = {BENCH_FLAGS, WRITE_FLAGS, FLAG_END};
 
 static const struct flag get_flags[] = {BENCH_FLAGS,
                                         {"local", FLAG_SWITCH, 0, false, NULL,
@@ -436,6 +573,7 @@ static const struct flag get_flags[] = {BENCH_FLAGS,
 
 static const struct flag mixed_flags[] = {
     BENCH_FLAGS,
+    WRITE_FLAGS,
     {"reads", FLAG_VALUE, 0, false, "PERCENT", "how many are reads (default 80)"},
     {"local", FLAG_SWITCH, 0, false, NULL,
      "what the node asked has applied, at any time, maybe old"},

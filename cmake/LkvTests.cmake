@@ -125,6 +125,10 @@ function(lkv_cluster_tests)
     if(NOT TARGET kvctl)
         return()
     endif()
+    # Checks the histories that the tests' loads write.
+    add_executable(witness ${LKV_TESTS_DIR}/cluster/witness.c)
+    target_link_libraries(witness PRIVATE support sim ledgerkv_internal)
+    set_target_properties(witness PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         # Sourced by the others, not a test.
@@ -132,7 +136,7 @@ function(lkv_cluster_tests)
             continue()
         endif()
         lkv_add_test(NAME cluster_${name} LABEL cluster SECONDS 300 SERIAL NETNS
-            ENVIRONMENT KVCTL=$<TARGET_FILE:kvctl>
+            ENVIRONMENT KVCTL=$<TARGET_FILE:kvctl> WITNESS=$<TARGET_FILE:witness>
             COMMAND bash ${script})
     endforeach()
 endfunction()

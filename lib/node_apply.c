@@ -55,7 +55,7 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
     ASSERT(count <= SLICE_ENTRIES);
     int rc = kv_apply(node->kv, entries, count, results, &applied, &why);
     for (size_t i = 0; i < applied; i++) {
-        if (results[i].session != 0) {
+        if (results[i].session != 0 && !results[i].ended) {
             node_session_touch(node, results[i].session);
         }
         finish_waiter(node, &entries[i], &results[i]);

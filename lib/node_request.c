@@ -251,6 +251,9 @@ bool node_forward_owes(const struct node *node) {
 /* ------------------------------------------------------------------ the leader's own log */
 
 static void queue_write(struct node *node, struct request *request) {
+    if (request->session != 0) {
+        node_session_touch(node, request->session); /* heard, whatever becomes of it */
+    }
     list_push_back(&node->submits, &request->link);
     node->submit_count++;
     node->turn_wanted = true;
@@ -362,9 +365,6 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
          * itself asks again itself. */
         bool again = request->repeatable && !request->forwarded && !request->no_park;
         request->command = again ? blob_ref(request->command) : NULL;
-        if (request->session != 0) {
-            node_session_touch(node, request->session);
-        }
         if (request->deadline_ns < node->next_expiry_ns) {
             node->next_expiry_ns = request->deadline_ns;
         }
@@ -378,7 +378,7 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
 static bool frees_space(const struct request *request) {
     struct kv_command command;
     return kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
-           command.op == KV_DELETE;
+           (command.op == KV_DELETE || (command.session != 0 && !kv_command_has_keys(&command)));
 }
 
 /* Rule 15: while no further segment can be made, the rest of the present one is not spent on writes that

@@ -90,7 +90,7 @@ static int match_sessions(struct node *node) {
 
 static void on_expired(struct request *request) {
     struct node *node = request->owner;
-    struct session_clock *clock = find(&node->session_clocks, request->session);
+    struct session_clock *clock = find(&node->session_clocks, request->seq);
     if (clock != NULL) {
         clock->expiring = false; /* it is gone, or the next look tries again */
     }
@@ -109,7 +109,7 @@ static int propose_expiry(struct node *node, struct session_clock *clock) {
         return LKV_ENOMEM;
     }
     request->forwarded = request->no_park = true; /* this leader's, or nobody's */
-    request->session = clock->id;
+    request->seq = clock->id; /* not `session`: nothing was heard of it */
     request->on_finish = on_expired;
     request->owner = node;
     clock->expiring = true;
