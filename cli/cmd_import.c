@@ -1,7 +1,7 @@
 /* kvctl import: JSON lines into the store, some hundred writes in flight.
  *
- * A write whose outcome is unknown, or that was refused for a while, is written again: a put of the
- * same key and value may be applied twice. Lines with the same key are written one after another, in
+ * A write whose outcome is unknown, or that was refused for a while, is written again, under the same
+ * number of a session, so that it is applied once. Lines with the same key are written one after another, in
  * the order of the input, so that the last one wins although the others fly in parallel.
  *
  *     line -> free slot -> in flight -> acknowledged -> free slot
@@ -11,6 +11,7 @@
 #include "import_line.h"
 #include "interrupt.h"
 #include "lines.h"
+#include "once.h"
 #include "output.h"
 #include "progress.h"
 #include "report.h"
@@ -41,12 +42,15 @@ struct slot {
     enum slot_state state;
     struct text key, value;
     uint64_t line, hash;
+    struct once_number number;
     int64_t retry_at_ms, retry_ms;
 };
 
 struct import {
     struct cli *cli;
     struct store store;
+    struct once once;
+    bool plain; /* without sessions: there are too many, or the nodes know none */
     struct interrupt interrupt;
     struct progress progress;
     struct lines input;
@@ -138,9 +142,14 @@ static bool key_is_busy(const struct import *import, const struct slot *next) {
 
 /* ------------------------------------------------------------------ writing */
 
-static void slot_retry(struct import *import, struct slot *slot) {
+static void slot_wait(struct import *import, struct slot *slot) {
     slot->state = SLOT_WAITING;
     import->waiting++;
+    slot->retry_at_ms = clock_ms() + RETRY_MS_MIN;
+}
+
+static void slot_retry(struct import *import, struct slot *slot) {
+    slot_wait(import, slot);
     import->retries++;
     slot->retry_at_ms = clock_ms() + slot->retry_ms;
     slot->retry_ms = slot->retry_ms * 2 < RETRY_MS_MAX ? slot->retry_ms * 2 : RETRY_MS_MAX;
@@ -148,6 +157,9 @@ static void slot_retry(struct import *import, struct slot *slot) {
 
 static void slot_failed(struct import *import, struct slot *slot, int rc, const char *why) {
     slot->state = SLOT_FREE;
+    if (!import->plain) {
+        once_done(&import->once, slot->number);
+    }
     import->failed++;
     import->failed_rc = import->failed_rc == 0 ? rc : import->failed_rc;
     tell_line(import, slot->line, rc, *why != '\0' ? why : lkv_error_text(rc));
@@ -156,17 +168,37 @@ static void slot_failed(struct import *import, struct slot *slot, int rc, const 
 static void slot_refused(struct import *import, struct slot *slot, int rc, const char *why) {
     import->last_rc = rc;
     import->unknown += lkv_outcome(rc) == LKV_UNKNOWN;
-    if (lkv_retryable(rc) || lkv_outcome(rc) == LKV_UNKNOWN) {
+    bool again = lkv_retryable(rc) || lkv_outcome(rc) == LKV_UNKNOWN;
+    if (rc == LKV_ESESSION) { /* silent for longer than its ttl: the cluster was away */
+        int reopened = once_reopen(&import->once, slot->number);
+        again = reopened == 0 || lkv_retryable(reopened);
+    }
+    if (again) {
         slot_retry(import, slot);
     } else {
         slot_failed(import, slot, rc, why);
     }
 }
 
-static void slot_submit(struct import *import, struct slot *slot) {
+static int slot_put(struct import *import, struct slot *slot) {
     struct store *store = &import->store;
-    int rc = lkv_put_submit(store->db, text_bytes(&slot->key), text_bytes(&slot->value),
-                            store_left(store), store->queue, slot);
+    struct lkv_bytes key = text_bytes(&slot->key);
+    struct lkv_bytes value = text_bytes(&slot->value);
+    int64_t left_ms = store_left(store);
+    if (import->plain) {
+        return lkv_put_submit(store->db, key, value, left_ms, store->queue, slot);
+    }
+    return lkv_put_once_submit(once_session(&import->once, slot->number), slot->number.seq, key,
+                               value, left_ms, store->queue, slot);
+}
+
+static void slot_submit(struct import *import, struct slot *slot) {
+    if (!import->plain && !once_valid(&import->once, slot->number) &&
+        !once_take(&import->once, &slot->number)) {
+        slot_wait(import, slot); /* for the answer to an older one */
+        return;
+    }
+    int rc = slot_put(import, slot);
     if (rc < 0) {
         slot_refused(import, slot, rc, lkv_last_text());
         return;
@@ -249,6 +281,9 @@ static void slot_acknowledged(struct import *import, struct slot *slot) {
     }
     import->gap_from_us = now;
     import->acknowledged++;
+    if (!import->plain) {
+        once_done(&import->once, slot->number);
+    }
     if (import->acks != NULL) {
         log_ack(import, slot);
     }
@@ -382,6 +417,23 @@ static int finish(struct import *import) {
     return import->exit;
 }
 
+static int open_sessions(struct import *import) {
+    int rc = once_open(&import->once, import->store.db, import->slot_count);
+    import->plain = rc == LKV_EBUSY || rc == LKV_EUNSUPPORTED;
+    if (rc == 0 || import->plain) {
+        if (import->plain) {
+            report_warning(import->cli,
+                           "no session (%s): a write whose outcome is unknown may be applied twice",
+                           lkv_last_text());
+        }
+        return 0;
+    }
+    int exit = report_rc(import->cli, rc, NULL, "import: %s", lkv_last_text());
+    once_close(&import->once, 0);
+    store_close(&import->store);
+    return exit;
+}
+
 static int run_import_open(struct import *import) {
     struct cli *cli = import->cli;
     if (!cli->timeout_given) {
@@ -389,6 +441,7 @@ static int run_import_open(struct import *import) {
     }
     interrupt_start(&import->interrupt);
     int exit = store_open(cli, TO_WRITE, &import->store);
+    exit = exit == 0 ? open_sessions(import) : exit;
     if (exit == 0) {
         import->slots = must_realloc(NULL, import->slot_count * sizeof(*import->slots));
         memset(import->slots, 0, import->slot_count * sizeof(*import->slots));
@@ -396,6 +449,7 @@ static int run_import_open(struct import *import) {
         import->started_us = import->gap_from_us = clock_us();
         run_loop(import);
         exit = finish(import);
+        once_close(&import->once, import->in_flight == 0 ? import->cli->timeout_ms : 0);
         store_close(&import->store); /* what is still owed dies with the queue */
     }
     for (size_t i = 0; import->slots != NULL && i < import->slot_count; i++) {
@@ -470,7 +524,8 @@ const struct command command_import = {
     .details =
         "A line is {\"key\":TEXT,\"value\":TEXT}; bytes that are no text go under key_b64,\n"
         "value_b64 (base64) or key_hex, value_hex. Writes whose outcome is unknown and writes\n"
-        "refused for a while are repeated, so an import survives a change of leader. Of lines\n"
+        "refused for a while are repeated, so an import survives a change of leader; they are\n"
+        "numbered in a session, so that each takes effect once all the same. Of lines\n"
         "with the same key the last one wins. Lines that are no such thing are told and left\n"
         "out; the exit code is then 3. Without --timeout there is no limit for the whole, and\n"
         "each write has 5 s; until the first acknowledgement it gives up after --timeout.",

@@ -25,6 +25,8 @@ struct session_list {
     pthread_mutex_t mutex;
     struct lkv_session *first; /* owned references */
     atomic_size_t count;
+    atomic_bool sooner; /* one may be due before due_ns */
+    uint64_t due_ns;    /* loop thread: when the earliest keep-alive is */
 };
 
 struct lkv {

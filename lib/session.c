@@ -203,6 +203,9 @@ static void take_over(struct lkv_session *session, uint64_t last_seq) {
 
 static void opened(struct lkv_session *session, const struct lkv_msg *reply) {
     uint64_t last_seq = 0;
+    if (session->db != NULL) {
+        atomic_store_explicit(&session->db->sessions.sooner, true, memory_order_release);
+    }
     if (session->id == 0) {
         (void)lkv_msg_u64(reply, "session", &session->id);
     } else if (lkv_msg_u64(reply, "count", &last_seq)) {
@@ -248,6 +251,9 @@ static void on_renewed(struct request *request) {
     int rc = request->reply->rc;
     (void)pthread_mutex_lock(&session->mutex);
     session->renewing = false;
+    if (session->db != NULL) {
+        atomic_store_explicit(&session->db->sessions.sooner, true, memory_order_release);
+    }
     if (rc == 0) {
         plan_renewal(session);
     } else if (rc == LKV_ESESSION) {
@@ -298,9 +304,15 @@ static uint64_t renew(struct lkv_session *session, uint64_t now_ns) {
 }
 
 uint64_t sessions_turn(struct lkv *db, uint64_t now_ns) {
+    struct session_list *list = &db->sessions;
     uint64_t next_ns = UINT64_MAX;
-    if (atomic_load_explicit(&db->sessions.count, memory_order_acquire) == 0) {
+    if (atomic_load_explicit(&list->count, memory_order_acquire) == 0) {
         return next_ns;
+    }
+    /* Writes make a session due later: until the earliest one is due nothing needs to be looked at. */
+    if (!atomic_exchange_explicit(&list->sooner, false, memory_order_acq_rel) &&
+        now_ns < list->due_ns) {
+        return list->due_ns;
     }
     (void)pthread_mutex_lock(&db->sessions.mutex);
     for (struct lkv_session *at = db->sessions.first; at != NULL; at = at->next) {
@@ -310,5 +322,6 @@ uint64_t sessions_turn(struct lkv *db, uint64_t now_ns) {
         next_ns = due_ns < next_ns ? due_ns : next_ns;
     }
     (void)pthread_mutex_unlock(&db->sessions.mutex);
+    list->due_ns = next_ns;
     return next_ns;
 }

@@ -167,13 +167,16 @@ stop_writers() {
     writers=()
 }
 
-# Every acknowledged key is there, and every value is the one of its key.
+# Every acknowledged key is there, every value is the one of its key, and none was written twice, although
+# the writers repeated what they were in doubt about (X-A10).
 check_acknowledged() {
     local acks missing name
     "$KVCTL" --endpoints "$cluster" --timeout 60s export "$T/all.jsonl" >/dev/null
     awk -F'"' '$8 != "of " $4 { print; bad = 1 } END { exit bad }' "$T/all.jsonl" || fail "values differ"
     awk -F'"' '{ print $4 }' "$T/all.jsonl" | LC_ALL=C sort >"$T/keys"
     for name in "${names[@]}"; do cat "$T/$name.acks"; done | LC_ALL=C sort -u >"$T/acks"
+    "$KVCTL" --endpoints "$cluster" --timeout 60s get --prefix w -o json | grep -v '"version":"1"' >"$T/twice" || true
+    [[ ! -s $T/twice ]] || { head "$T/twice" >&2; fail "$(wc -l <"$T/twice") keys were written twice"; }
     acks=$(wc -l <"$T/acks")
     missing=$(LC_ALL=C comm -23 "$T/acks" "$T/keys" | tee "$T/missing" | wc -l)
     say "acknowledged $acks, stored $(wc -l <"$T/keys"), acknowledged but missing $missing"
