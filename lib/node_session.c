@@ -109,7 +109,7 @@ static int propose_expiry(struct node *node, struct session_clock *clock) {
         return LKV_ENOMEM;
     }
     request->forwarded = request->no_park = true; /* this leader's, or nobody's */
-    request->seq = clock->id; /* not `session`: nothing was heard of it */
+    request->seq = clock->id;                     /* not `session`: nothing was heard of it */
     request->on_finish = on_expired;
     request->owner = node;
     clock->expiring = true;

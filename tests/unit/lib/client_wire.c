@@ -234,7 +234,8 @@ Test(lib_client_wire, refuses_what_is_no_call) {
         REFUSAL("\x94\x00\x01\xa4ping\x80", LKV_EINVAL, true), /* a map of arguments */
         REFUSAL("\x94\x00\x01\xa4ping\x91\x01", LKV_EUNSUPPORTED, true),
         REFUSAL("\x94\x00\x01\xa3put\x92\xa1k\xa1v", LKV_EINVAL, true),
-        REFUSAL("\x94\x00\x01\xa3put\x95\xa1k\xa1v\x05\x00\x00", LKV_EINVAL, true), /* 0 is no session */
+        REFUSAL("\x94\x00\x01\xa3put\x95\xa1k\xa1v\x05\x00\x00", LKV_EINVAL,
+                true), /* 0 is no session */
         REFUSAL("\x94\x00\x01\xa3put\x93\x01\xa1v\x05", LKV_EINVAL, true),
         REFUSAL("\x94\x00\x01\xa3put\x93\xa1k\xc0\x05", LKV_EINVAL, true),
         REFUSAL("\x94\x00\x01\xa3put\x93\xa1k\xa1v\xff", LKV_EINVAL, true), /* timeout -1 */
