@@ -170,7 +170,8 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_GET_LOCAL] = "get-local",
                                          [SIM_DELETE] = "delete",
                                          [SIM_DELETE_RANGE] = "delete-range",
-                                         [SIM_RANGE] = "range"};
+                                         [SIM_RANGE] = "range",
+                                         "open session"};
 
 static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) {
     uint64_t index = 0;
