@@ -171,7 +171,7 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_DELETE] = "delete",
                                          [SIM_DELETE_RANGE] = "delete-range",
                                          [SIM_RANGE] = "range",
-                                         "open session"};
+                                         [SIM_SESSION_OPEN] = "session-open"};
 
 static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) {
     uint64_t index = 0;
