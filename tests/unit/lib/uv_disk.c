@@ -320,7 +320,7 @@ Test(uv_disk, fails_cleanly_when_each_call_fails) {
     } faults[] = {{ENOSPC, LKV_ENOSPACE}, {EDQUOT, LKV_ENOSPACE}, {EFBIG, LKV_ENOSPACE},
                   {EIO, LKV_EIO},         {EACCES, LKV_EPERM},    {EPERM, LKV_EPERM},
                   {EROFS, LKV_EPERM},     {ENOENT, LKV_ENOENT},   {EEXIST, LKV_EEXIST},
-                  {ENOMEM, LKV_ENOMEM},   {EMFILE, LKV_EIO}};
+                  {ENOMEM, LKV_ENOMEM},   {EMFILE, LKV_ENOMEM}};
     struct disk *injected = open_injected_disk();
     inject.size_max = 2;
     cr_assert_eq(do_everything(injected), 0);
