@@ -19,9 +19,16 @@ import() {
     within 10 lines 1 || fail "the first line was not acknowledged"
 }
 
+# A stop is only asked for by the signal: it is there when every thread has stopped.
+stopped() { ! grep -L '^State:[[:space:]]*T' /proc/"${pid[n1]}"/task/*/status | grep -q .; }
+put_to_sleep() {
+    kill -STOP "${pid[n1]}"
+    within 5 stopped || fail "the node does not stop"
+}
+
 say "the node sleeps longer than one attempt takes: the gap is the whole of it"
 import 60s
-kill -STOP "${pid[n1]}"
+put_to_sleep
 echo '{"key":"b","value":"2"}' >&9
 exec 9>&-
 sleep 4
@@ -33,7 +40,7 @@ gap=$(field gap_ms <"$T/import.json")
 
 say "the node sleeps on: patience of 4 s ends it"
 import 4s
-kill -STOP "${pid[n1]}"
+put_to_sleep
 begun=$(now_ms)
 echo '{"key":"b","value":"3"}' >&9
 exec 9>&-
