@@ -46,6 +46,9 @@ struct disk_ops {
      * (0 if unknown). A process that forks must not use the handle in the child. */
     int (*lock)(struct disk *disk, const char *path, struct disk_lock **out, long *owner);
     void (*unlock)(struct disk_lock *lock);
+    /* A descriptor of the caller's own for the same file, for reading only, to be closed with
+     * close(2). May be NULL: a disk without descriptors. */
+    int (*descriptor)(struct disk_file *file, int *out);
 };
 
 struct disk {
@@ -109,6 +112,10 @@ static inline MUST_USE int disk_free_bytes(struct disk *disk, const char *path, 
 static inline MUST_USE int disk_lock(struct disk *disk, const char *path, struct disk_lock **out,
                                      long *owner) {
     return disk->ops->lock(disk, path, out, owner);
+}
+static inline MUST_USE int disk_descriptor(struct disk_file *file, int *out) {
+    return file->disk->ops->descriptor != NULL ? file->disk->ops->descriptor(file, out)
+                                               : LKV_EUNSUPPORTED;
 }
 static inline void disk_unlock(struct disk_lock *lock) {
     if (lock != NULL) {

@@ -25,9 +25,10 @@ struct loop_job {
 };
 
 struct loop_ops {
-    uint64_t (*now_ns)(const struct loop *loop);          /* monotonic; any thread */
-    uint64_t (*wall_ms)(const struct loop *loop);         /* for people only; any thread */
-    uint64_t (*random)(struct loop *loop);                /* 64 bits, unpredictable; loop */
+    uint64_t (*now_ns)(const struct loop *loop); /* monotonic; any thread */
+    uint64_t (*wall_ms)(
+        const struct loop *loop);          /* for people, and for the age of files; any thread */
+    uint64_t (*random)(struct loop *loop); /* 64 bits, unpredictable; loop */
     void (*timer_set)(struct loop *loop, uint64_t at_ns); /* UINT64_MAX: off; loop thread */
     void (*wake)(struct loop *loop);                      /* any thread; coalesces */
     void (*submit)(struct loop *loop, enum loop_queue queue, struct loop_job *job); /* loop */

@@ -93,6 +93,27 @@ MUST_USE int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_
 
 uint64_t log_first(struct log *log);
 
+/* Where the payload of entry `index` lies. The segment's bytes below the log's end do not change, and
+ * its file is neither closed nor used for anything else, until it is unpinned. Reads headers only.
+ * LKV_ETRUNCATED: not in the log; LKV_EDAMAGED. Any thread, on this disk's files. */
+struct segment;
+struct log_extent {
+    struct segment *segment; /* pinned */
+    struct disk_file *file;  /* the segment's */
+    uint64_t offset, length, term;
+};
+MUST_USE int log_extent_pin(struct log *log, uint64_t index, struct log_extent *out,
+                            struct reason *why);
+void log_extent_unpin(struct log *log, struct segment *segment);
+
+/* The segment files, oldest first, the last one being written to; writes at most `capacity` of them
+ * and returns how many there are. Any thread. */
+struct log_segment {
+    uint64_t first, last; /* last = first - 1: no record yet */
+    uint64_t bytes;       /* of the file */
+};
+size_t log_segments(struct log *log, struct log_segment *out, size_t capacity);
+
 /* Total bytes in segment files (for status). */
 uint64_t log_bytes(struct log *log);
 

@@ -361,6 +361,14 @@ static void unlock(struct disk_lock *base) {
     mem_free(taken);
 }
 
+/* Opened anew: a duplicate would share our right to write. Through /proc, since the name may be gone. */
+static int descriptor(struct disk_file *base, int *out) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file_of(base)->fd);
+    *out = open(path, O_RDONLY | O_CLOEXEC);
+    return *out >= 0 ? 0 : last_error();
+}
+
 /* ---- Life ---- */
 
 static const struct disk_ops ops = {.make_dir = make_dir,
@@ -377,7 +385,8 @@ static const struct disk_ops ops = {.make_dir = make_dir,
                                     .list = list,
                                     .free_bytes = free_bytes,
                                     .lock = lock,
-                                    .unlock = unlock};
+                                    .unlock = unlock,
+                                    .descriptor = descriptor};
 
 static int system_open(const char *path, int flags, mode_t mode) {
     return open(path, flags, mode);
