@@ -71,7 +71,7 @@ int api_begin(struct lkv *db, enum request_op op, int64_t timeout_ms, struct req
 /* What the request holds in memory until its message is taken: its limit is one of bytes. */
 static size_t cost_of(const struct request *request) {
     return sizeof(struct request) + sizeof(struct lkv_msg) + blob_slice(request->bytes).size +
-           blob_slice(request->command).size;
+           blob_slice(request->command).size + request_records_cost(request);
 }
 
 static struct lkv_msg *take_reply(struct request *request) {
@@ -203,6 +203,7 @@ int lkv_close(struct lkv *db, int64_t handover_ms) {
         handover_ms = (int64_t)db->timeout_ms;
     }
     sessions_detach(db);
+    tails_close(&db->tails);
     return db->ops->close(db, handover_ms > 0 ? handover_ms : 0);
 }
 

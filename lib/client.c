@@ -370,6 +370,24 @@ static bool is_usable(const struct link *link) {
            !remote_suspect(link->remote);
 }
 
+/* Appends keep their order by keeping to one connection, the oldest. What an earlier target still has is
+ * waited for: it might be refused, and come again behind those that were sent meanwhile. */
+static struct remote *append_remote(struct client *client) {
+    for (struct list_link *at = client->links.next; at != &client->links; at = at->next) {
+        const struct link *link = LIST_ITEM(at, struct link, link);
+        if (link->retired && !link->gone && remote_appends_in_flight(link->remote) > 0) {
+            return NULL;
+        }
+    }
+    for (struct list_link *at = client->links.next; at != &client->links; at = at->next) {
+        struct link *link = LIST_ITEM(at, struct link, link);
+        if (!link->retired && !link->gone) {
+            return is_usable(link) ? link->remote : NULL;
+        }
+    }
+    return NULL;
+}
+
 /* Each in turn. NULL: none can take anything now. */
 static struct remote *pick_remote(struct client *client) {
     struct link *first = NULL;
@@ -402,7 +420,8 @@ static size_t probes_left(const struct client *client) {
 
 /* False: no more for now. */
 static bool send_one(struct client *client, struct request *request) {
-    struct remote *remote = pick_remote(client);
+    struct remote *remote =
+        request->op == REQUEST_APPEND ? append_remote(client) : pick_remote(client);
     if (remote == NULL) {
         return false;
     }
@@ -521,6 +540,7 @@ int client_new(struct client **out, const struct lkv_options *options,
                                   .key_bytes_max = options->key_bytes_max,
                                   .value_bytes_max = options->value_bytes_max,
                                   .sessions_max = options->sessions_max};
+    tails_init(&client->handle.tails);
     memcpy(client->endpoints, options->endpoints, sizeof(client->endpoints));
     client->endpoint_count = options->endpoint_count;
     client->connections = (size_t)options->connections;

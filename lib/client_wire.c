@@ -6,7 +6,7 @@
 
 enum {
     ZONE_CHUNK_SIZE = 4096, /* all objects of a put or get and of their replies */
-    CALL_OBJECTS_MAX = 32,
+    CALL_OBJECTS_MAX = 32 + LKV_APPEND_RECORDS_MAX,
     REPLY_OBJECTS_MAX = 1024 * 1024 /* of a page of 65,536 items, seven objects each */
 };
 
@@ -17,7 +17,9 @@ const struct scan_limits wire_reply_limits = {.bytes_max = WIRE_FRAME_BYTES_MAX,
 
 struct wire_decoder {
     msgpack_zone zone;
-    msgpack_object root; /* of the frame decoded last */
+    msgpack_object root;   /* of the frame decoded last */
+    struct slice *records; /* owned: of the append decoded last */
+    size_t record_capacity;
 };
 
 struct wire_decoder *wire_decoder_new(void) {
@@ -32,8 +34,16 @@ struct wire_decoder *wire_decoder_new(void) {
 void wire_decoder_free(struct wire_decoder *decoder) {
     if (decoder != NULL) {
         msgpack_zone_destroy(&decoder->zone);
+        mem_free(decoder->records);
         mem_free(decoder);
     }
+}
+
+struct slice *wire_record_slices(struct wire_decoder *decoder, size_t count) {
+    struct slice *grown = mem_array_grow(decoder->records, &decoder->record_capacity,
+                                         count > 0 ? count : 1, sizeof(*grown));
+    decoder->records = grown != NULL ? grown : decoder->records;
+    return grown;
 }
 
 /* ------------------------------------------------------------------ packing */

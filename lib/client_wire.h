@@ -24,13 +24,21 @@ enum wire_method {
     WIRE_DIGEST,
     WIRE_PROPOSE,
     WIRE_SESSION_OPEN,
-    WIRE_SESSION_CLOSE
+    WIRE_SESSION_CLOSE,
+    WIRE_APPEND,
+    WIRE_LOG_READ,
+    WIRE_LOG_SPAN
 };
 
 /* On the wire: numbers never change meaning. */
 enum wire_flags {
     WIRE_HERE = 1,   /* answer here or refuse: do not pass it on to the leader */
     WIRE_NO_WAIT = 2 /* LKV_ENOLEADER at once instead of waiting for a leader */
+};
+
+/* Of read: on the wire, too. */
+enum wire_read_flags {
+    WIRE_READ_WAIT = 1 /* answer when there is a record, or when the time is up */
 };
 
 struct wire_call {
@@ -42,10 +50,18 @@ struct wire_call {
     struct slice value;   /* put */
     struct slice command; /* propose */
     uint64_t session; /* put, delete: that they belong to, 0 = none; session_open: to be resumed */
-    uint64_t seq, acked_below; /* put, delete in a session */
-    uint64_t ttl_ms;           /* session_open */
-    uint64_t limit;            /* range */
-    int range_flags;           /* enum lkv_range_flags */
+    uint64_t seq, acked_below;   /* put, delete in a session */
+    uint64_t ttl_ms;             /* session_open */
+    const struct slice *records; /* append; decoded: valid until the next frame is */
+    size_t record_count;
+    uint64_t in_term; /* append */
+    bool has_refusals;
+    uint64_t refusals; /* append: refused appends that the sender has heard of on this connection */
+    uint64_t from;     /* read */
+    uint64_t bytes_max; /* read */
+    bool wait;          /* read */
+    uint64_t limit;     /* range */
+    int range_flags;    /* enum lkv_range_flags */
     enum lkv_read how;
     bool has_timeout; /* false: as long as the node allows */
     uint64_t timeout_ms;

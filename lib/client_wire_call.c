@@ -23,7 +23,17 @@ static const struct method_row methods[] = {
     {"propose", WIRE_PROPOSE, 3, false, false},
     {"session_open", WIRE_SESSION_OPEN, 3, true, false},
     {"session_close", WIRE_SESSION_CLOSE, 2, true, false},
+    {"append", WIRE_APPEND, 3, true, false},
+    {"read", WIRE_LOG_READ, 4, false, false},
+    {"span", WIRE_LOG_SPAN, 2, true, false},
 };
+
+/* Behind the flags stand the session of a write and an append's count of refusals: they may be left out
+ * as well. */
+static uint32_t arguments_max(const struct method_row *row) {
+    return row->arguments + (row->takes_flags ? 1 : 0) + (row->takes_session ? 1 : 0) +
+           (row->method == WIRE_APPEND ? 1 : 0);
+}
 
 enum {
     METHOD_COUNT = sizeof(methods) / sizeof(methods[0]),
@@ -81,6 +91,24 @@ static void pack_propose(msgpack_packer *packer, const struct wire_call *call) {
     wire_pack_bytes(packer, call->command);
 }
 
+/* The count of refusals comes last, since only who sends many appends at once has to know of it. */
+static void pack_append(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_array(packer, call->record_count);
+    for (size_t i = 0; i < call->record_count; i++) {
+        wire_pack_bytes(packer, call->records[i]);
+    }
+    msgpack_pack_uint64(packer, call->in_term);
+    pack_timeout_and_flags(packer, call);
+    msgpack_pack_uint64(packer, call->refusals);
+}
+
+static void pack_log_read(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_uint64(packer, call->from);
+    msgpack_pack_uint64(packer, call->bytes_max);
+    msgpack_pack_uint64(packer, call->wait ? WIRE_READ_WAIT : 0);
+    pack_timeout(packer, call);
+}
+
 static void pack_arguments(msgpack_packer *packer, const struct wire_call *call) {
     switch (call->method) {
     case WIRE_PING: break;
@@ -109,6 +137,12 @@ static void pack_arguments(msgpack_packer *packer, const struct wire_call *call)
         msgpack_pack_uint64(packer, call->session);
         pack_timeout_and_flags(packer, call);
         break;
+    case WIRE_APPEND: pack_append(packer, call); break;
+    case WIRE_LOG_READ: pack_log_read(packer, call); break;
+    case WIRE_LOG_SPAN:
+        msgpack_pack_uint64(packer, (uint64_t)call->how);
+        pack_timeout_and_flags(packer, call);
+        break;
     }
 }
 
@@ -121,7 +155,7 @@ void wire_encode_call(struct buffer *out, const struct wire_call *call) {
     msgpack_pack_uint64(&packer, call->number);
     wire_pack_text(&packer, row->name);
     bool in_session = row->takes_session && call->session != 0;
-    msgpack_pack_array(&packer, row->arguments + (row->takes_flags ? 1 : 0) + (in_session ? 1 : 0));
+    msgpack_pack_array(&packer, arguments_max(row) - (row->takes_session && !in_session ? 1 : 0));
     pack_arguments(&packer, call);
 }
 
@@ -238,7 +272,50 @@ static void take_propose(struct arguments *arguments, struct wire_call *out) {
     out->command = take_bytes(arguments, "command");
 }
 
-static void take_arguments(struct arguments *arguments, struct wire_call *out) {
+/* Into the decoder's own array. */
+static void take_records(struct arguments *arguments, struct wire_decoder *decoder,
+                         struct wire_call *out) {
+    const msgpack_object *at;
+    uint32_t count;
+    if (!wire_as_array(next(arguments), &at, &count)) {
+        fail(arguments, LKV_EINVAL, "records");
+        return;
+    }
+    struct slice *records = wire_record_slices(decoder, count);
+    if (records == NULL) {
+        fail(arguments, LKV_ENOMEM, "records");
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!wire_as_bytes(&at[i], &records[i])) {
+            fail(arguments, LKV_EINVAL, "records");
+            return;
+        }
+    }
+    out->records = records;
+    out->record_count = count;
+}
+
+static void take_append(struct arguments *arguments, struct wire_decoder *decoder,
+                        struct wire_call *out) {
+    take_records(arguments, decoder, out);
+    out->in_term = take_number(arguments, "in_term");
+    take_timeout_and_flags(arguments, out);
+    out->has_refusals = arguments->left > 0;
+    if (out->has_refusals) {
+        out->refusals = take_number(arguments, "refusals");
+    }
+}
+
+static void take_log_read(struct arguments *arguments, struct wire_call *out) {
+    out->from = take_number(arguments, "from");
+    out->bytes_max = take_number(arguments, "bytes_max");
+    out->wait = take_bits(arguments, WIRE_READ_WAIT, "read_flags") != 0;
+    take_timeout(arguments, out);
+}
+
+static void take_arguments(struct arguments *arguments, struct wire_decoder *decoder,
+                           struct wire_call *out) {
     switch (out->method) {
     case WIRE_PING: break;
     case WIRE_PUT:
@@ -271,6 +348,12 @@ static void take_arguments(struct arguments *arguments, struct wire_call *out) {
         out->session = take_number(arguments, "session");
         take_timeout_and_flags(arguments, out);
         break;
+    case WIRE_APPEND: take_append(arguments, decoder, out); break;
+    case WIRE_LOG_READ: take_log_read(arguments, out); break;
+    case WIRE_LOG_SPAN:
+        out->how = take_how(arguments);
+        take_timeout_and_flags(arguments, out);
+        break;
     }
 }
 
@@ -285,7 +368,7 @@ static const struct method_row *find_method(struct slice name) {
 
 /* More arguments than are known may change what the call means: it is refused, not guessed at. */
 static int check_count(const struct method_row *row, uint32_t count, struct reason *why) {
-    uint32_t max = row->arguments + (row->takes_flags ? 1 : 0) + (row->takes_session ? 1 : 0);
+    uint32_t max = arguments_max(row);
     if (count >= row->arguments && count <= max) {
         return 0;
     }
@@ -293,8 +376,8 @@ static int check_count(const struct method_row *row, uint32_t count, struct reas
                       "%s: %u arguments, expected %u to %u", row->name, count, row->arguments, max);
 }
 
-static int read_method(const msgpack_object *name, const msgpack_object *params,
-                       struct wire_call *out, struct reason *why) {
+static int read_method(struct wire_decoder *decoder, const msgpack_object *name,
+                       const msgpack_object *params, struct wire_call *out, struct reason *why) {
     struct slice text;
     if (!wire_as_bytes(name, &text)) {
         return reason_set(why, LKV_EINVAL, "the method is no string");
@@ -313,7 +396,7 @@ static int read_method(const msgpack_object *name, const msgpack_object *params,
         return rc;
     }
     out->method = row->method;
-    take_arguments(&arguments, out);
+    take_arguments(&arguments, decoder, out);
     if (arguments.failed != NULL) {
         return reason_set(why, arguments.rc, "%s: %s has a type or value that is not accepted",
                           row->name, arguments.failed);
@@ -334,5 +417,5 @@ int wire_decode_call(struct wire_decoder *decoder, struct slice frame, struct wi
         return reason_set(why, LKV_EPROTOCOL, "the number of a request is no unsigned integer");
     }
     *numbered = true;
-    return read_method(&parts[2], &parts[3], out, why);
+    return read_method(decoder, &parts[2], &parts[3], out, why);
 }

@@ -18,6 +18,9 @@ void wire_pack_text(struct msgpack_packer *packer, const char *text);
 MUST_USE int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
                          const struct msgpack_object **parts, struct reason *why);
 
+/* Room for as many records, the decoder's own until the next call. NULL when out of memory. */
+struct slice *wire_record_slices(struct wire_decoder *decoder, size_t count);
+
 /* The four of the frame decoded last. */
 const struct msgpack_object *wire_parts(const struct wire_decoder *decoder);
 

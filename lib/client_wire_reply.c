@@ -8,12 +8,14 @@
 enum {
     ERROR_PARTS = 4,  /* code, name, text, outcome */
     ITEM_PARTS = 6,   /* key, value, create_rev, mod_rev, version, lease */
+    RECORD_PARTS = 3, /* index, term, bytes */
     MEMBER_PARTS = 7, /* id, address, role, state, match, lag_entries, lag_ms */
     TEXT_SIZE_MAX = 4096
 };
 
 static const char items_name[] = "items";
 static const char members_name[] = "members";
+static const char records_name[] = "records";
 
 /* In the order of enum lkv_outcome. */
 static const char *const outcomes[] = {"done", "not_done", "negative", "unknown"};
@@ -43,6 +45,18 @@ static void pack_items(msgpack_packer *packer, const struct kv_range *range) {
     }
 }
 
+static void pack_records(msgpack_packer *packer, const struct lkv_msg *reply) {
+    wire_pack_text(packer, records_name);
+    msgpack_pack_array(packer, reply->record_count);
+    for (size_t i = 0; i < reply->record_count; i++) {
+        const struct msg_record *record = &reply->records[i];
+        msgpack_pack_array(packer, RECORD_PARTS);
+        msgpack_pack_uint64(packer, record->index);
+        msgpack_pack_uint64(packer, record->term);
+        wire_pack_bytes(packer, record->data);
+    }
+}
+
 static void pack_members(msgpack_packer *packer, const struct lkv_msg *reply) {
     wire_pack_text(packer, members_name);
     msgpack_pack_array(packer, reply->member_count);
@@ -62,8 +76,9 @@ static void pack_members(msgpack_packer *packer, const struct lkv_msg *reply) {
 static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     bool items = reply->range.count > 0;
     bool members = reply->member_count > 0;
+    bool records = reply->record_count > 0;
     msgpack_pack_map(packer, reply->number_count + reply->string_count + (items ? 1 : 0) +
-                                 (members ? 1 : 0));
+                                 (members ? 1 : 0) + (records ? 1 : 0));
     for (size_t i = 0; i < reply->number_count; i++) {
         wire_pack_text(packer, reply->numbers[i].name);
         msgpack_pack_uint64(packer, reply->numbers[i].value);
@@ -77,6 +92,9 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     }
     if (members) {
         pack_members(packer, reply);
+    }
+    if (records) {
+        pack_records(packer, reply);
     }
 }
 
@@ -229,6 +247,35 @@ static int read_items(const msgpack_object *object, struct slice frame, struct l
     return 0;
 }
 
+static bool read_record(const msgpack_object *object, struct msg_record *out) {
+    const msgpack_object *parts;
+    uint32_t count;
+    return wire_as_array(object, &parts, &count) && count >= RECORD_PARTS &&
+           wire_as_number(&parts[0], &out->index) && wire_as_number(&parts[1], &out->term) &&
+           wire_as_bytes(&parts[2], &out->data);
+}
+
+static int read_records(const msgpack_object *object, struct slice frame, struct lkv_msg *reply) {
+    const msgpack_object *at;
+    uint32_t count;
+    if (!wire_as_array(object, &at, &count) || reply->backing != NULL) {
+        return LKV_EPROTOCOL;
+    }
+    reply->backing = blob_copy(frame);
+    reply->records = mem_calloc(count, sizeof(reply->records[0]));
+    if (reply->backing == NULL || reply->records == NULL) {
+        return LKV_ENOMEM;
+    }
+    for (; reply->record_count < count; reply->record_count++) {
+        struct msg_record *record = &reply->records[reply->record_count];
+        if (!read_record(&at[reply->record_count], record)) {
+            return LKV_EPROTOCOL;
+        }
+        rebase(&record->data, frame.data, reply->backing->data);
+    }
+    return 0;
+}
+
 static int read_member(const msgpack_object *object, struct lkv_msg *reply) {
     const msgpack_object *parts;
     uint32_t count;
@@ -285,6 +332,9 @@ static int read_pair(const msgpack_object_kv *pair, struct slice frame, struct l
     }
     if (slice_equal(name, slice_text(members_name))) {
         return read_members(&pair->val, reply);
+    }
+    if (slice_equal(name, slice_text(records_name))) {
+        return read_records(&pair->val, frame, reply);
     }
     const char *known = msg_known_name(name);
     uint64_t number;

@@ -4,6 +4,7 @@
 
 #include "lib/options.h"
 #include "lib/request.h"
+#include "lib/tail.h"
 
 #include <pthread.h>
 
@@ -18,6 +19,8 @@ struct lkv_ops {
     int (*get_local)(struct lkv *db,
                      struct request *request); /* fills request->reply, any thread */
     int (*role_watch)(struct lkv *db, struct lkv_queue *queue, void *tag);
+    /* A tail that gates readiness has got on; any thread. NULL: there is no role here to gate. */
+    void (*consumed)(struct lkv *db);
 };
 
 /* The sessions that the program has open through a handle. Zero-initialised is empty. */
@@ -33,6 +36,7 @@ struct lkv {
     const struct lkv_ops *ops;
     uint64_t timeout_ms, key_bytes_max, value_bytes_max, sessions_max;
     struct session_list sessions;
+    struct tails tails;
 };
 
 /* lib/queue.c: a message for a queue, any thread; takes it. */

@@ -7,7 +7,10 @@
 #include <stdio.h>
 
 /* One array; later versions append fields, and a reader ignores what lies behind those it knows. */
-enum { HELLO_FIELDS = 15, MEMBER_FIELDS = 3 };
+enum {
+    HELLO_FIELDS = 15, /* and one more, the model's name, unless that is kv */
+    MEMBER_FIELDS = 3
+};
 
 static int append_bytes(void *data, const char *bytes, size_t size) {
     struct buffer *out = data;
@@ -24,7 +27,8 @@ static void pack_text(msgpack_packer *packer, const char *text) {
 void hello_encode(const struct hello *hello, struct buffer *out) {
     msgpack_packer packer;
     msgpack_packer_init(&packer, out, append_bytes);
-    msgpack_pack_array(&packer, HELLO_FIELDS);
+    bool names_model = hello->model == MODEL_LOG;
+    msgpack_pack_array(&packer, HELLO_FIELDS + (names_model ? 1 : 0));
     msgpack_pack_uint32(&packer, hello->protocol_min);
     msgpack_pack_uint32(&packer, hello->protocol_max);
     msgpack_pack_uint32(&packer, hello->feature_level);
@@ -45,6 +49,9 @@ void hello_encode(const struct hello *hello, struct buffer *out) {
         pack_text(&packer, hello->members[i].name);
         msgpack_pack_uint64(&packer, hello->members[i].id);
         pack_text(&packer, hello->members[i].address);
+    }
+    if (names_model) {
+        pack_text(&packer, model_name(hello->model));
     }
 }
 
@@ -140,6 +147,20 @@ static void decode_members(struct fields *fields, struct hello *out) {
     fields->failed = fields->failed || list.failed;
 }
 
+/* The field behind the last: absent, or of another type, where the model is kv. */
+static void decode_model(struct fields *fields, struct hello *out) {
+    out->model = MODEL_KV;
+    if (fields->failed || fields->left == 0 || fields->at->type != MSGPACK_OBJECT_STR) {
+        return;
+    }
+    struct slice name = next_text(fields);
+    if (slice_equal(name, slice_text(model_name(MODEL_LOG)))) {
+        out->model = MODEL_LOG;
+    } else if (!slice_equal(name, slice_text(model_name(MODEL_KV)))) {
+        fields->failed = true; /* of a later version: not a member of this cluster */
+    }
+}
+
 static bool decode_fields(struct fields *fields, struct hello *out) {
     out->protocol_min = next_u32(fields);
     out->protocol_max = next_u32(fields);
@@ -156,6 +177,7 @@ static bool decode_fields(struct fields *fields, struct hello *out) {
     out->last_index = next_u64(fields);
     out->last_term = next_u64(fields);
     decode_members(fields, out);
+    decode_model(fields, out);
     return !fields->failed && out->member_id != 0;
 }
 

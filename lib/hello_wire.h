@@ -24,6 +24,7 @@ struct hello {
     /* Blank: the (name, incarnation)s it has seen, itself included. Founded: the members. */
     struct identity_member members[OPTION_PEERS_MAX];
     size_t member_count;
+    enum model model; /* MODEL_KV or MODEL_LOG */
 };
 
 void hello_encode(const struct hello *hello, struct buffer *out);

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/crc.h"
 #include "base/mem.h"
+#include "lib/small_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +23,9 @@ static void encode(const struct identity *identity, struct buffer *out) {
     buffer_printf(out, "group_id %" PRIu64 "\n", identity->group_id);
     buffer_printf(out, "cluster_id %016" PRIx64 "\n", identity->cluster_id);
     buffer_printf(out, "log_made %d\n", identity->log_made);
+    if (identity->model == MODEL_LOG) {
+        buffer_printf(out, "model %s\n", model_name(identity->model));
+    }
     for (size_t i = 0; i < identity->member_count; i++) {
         const struct identity_member *member = &identity->members[i];
         buffer_printf(out, "member %s %016" PRIx64 " %s\n", member->name, member->id,
@@ -32,57 +36,15 @@ static void encode(const struct identity *identity, struct buffer *out) {
     buffer_printf(out, "%s", checksum);
 }
 
-static int write_whole(struct disk *disk, const char *path, struct slice bytes) {
-    struct disk_file *file;
-    int rc = disk_open(disk, path, DISK_WRITE | DISK_CREATE | DISK_TRUNCATE, &file);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = disk_write(file, 0, &bytes, 1);
-    if (rc == 0) {
-        rc = disk_sync(file);
-    }
-    disk_close(file);
-    return rc;
-}
-
 int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
                   struct reason *why) {
-    char path[PATH_SIZE];
-    char spare[PATH_SIZE];
-    (void)snprintf(path, sizeof(path), "%s/identity", dir);
-    (void)snprintf(spare, sizeof(spare), "%s/identity.new", dir);
     struct buffer text;
     buffer_init(&text);
     encode(identity, &text);
-    int rc = text.failed ? LKV_ENOMEM : write_whole(disk, spare, buffer_slice(&text));
+    int rc = text.failed ? reason_set(why, LKV_ENOMEM, "no memory for the identity")
+                         : small_file_save(disk, dir, "identity", buffer_slice(&text), why);
     buffer_fini(&text);
-    if (rc == 0) {
-        rc = disk_rename(disk, spare, path);
-    }
-    if (rc == 0) {
-        rc = disk_sync_dir(disk, dir);
-    }
-    return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot write: %s", path, error_text(rc));
-}
-
-/* Reads the whole file as a NUL-terminated text; the caller frees it. */
-static int read_whole(struct disk *disk, const char *path, char **out, size_t *size) {
-    struct disk_file *file;
-    int rc = disk_open(disk, path, DISK_READ, &file);
-    if (rc != 0) {
-        return rc;
-    }
-    char *text = mem_alloc(FILE_MAX + 1);
-    rc = text != NULL ? disk_read(file, 0, text, FILE_MAX, size) : LKV_ENOMEM;
-    disk_close(file);
-    if (rc != 0) {
-        mem_free(text);
-        return rc;
-    }
-    text[*size] = '\0';
-    *out = text;
-    return 0;
+    return rc;
 }
 
 static bool decode_member(const char *line, struct identity *out) {
@@ -108,6 +70,15 @@ static bool decode_log_made(const char *line, struct identity *out) {
     return strcmp(line, "log_made 1") == 0 || strcmp(line, "log_made 0") == 0;
 }
 
+/* Without the line it is a directory of keys and values. */
+static bool decode_model(const char *line, struct identity *out) {
+    if (strcmp(line, "model log") == 0) {
+        out->model = MODEL_LOG;
+        return true;
+    }
+    return strcmp(line, "model kv") == 0;
+}
+
 static bool decode_line(const char *line, struct identity *out) {
     int version;
     return sscanf(line, "name %63s", out->name) == 1 ||
@@ -116,7 +87,7 @@ static bool decode_line(const char *line, struct identity *out) {
            sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
            sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
            sscanf(line, "ledgerkv-identity %d", &version) == 1 || decode_log_made(line, out) ||
-           decode_member(line, out);
+           decode_model(line, out) || decode_member(line, out);
 }
 
 static int decode(char *text, size_t size, const char *path, struct identity *out,
@@ -141,7 +112,7 @@ static int decode(char *text, size_t size, const char *path, struct identity *ou
                           path, last + 1, expected);
     }
     last[1] = '\0';
-    *out = (struct identity){0};
+    *out = (struct identity){.model = MODEL_KV};
     char *rest = text;
     for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
         if (line[0] != '\0' && !decode_line(line, out)) {
@@ -159,9 +130,9 @@ int identity_load(struct disk *disk, const char *dir, struct identity *out, stru
     (void)snprintf(path, sizeof(path), "%s/identity", dir);
     char *text = NULL;
     size_t size = 0;
-    int rc = read_whole(disk, path, &text, &size);
+    int rc = small_file_load(disk, path, FILE_MAX, &text, &size, why);
     if (rc != 0) {
-        return reason_set(why, rc, "%s: cannot read: %s", path, error_text(rc));
+        return rc;
     }
     rc = decode(text, size, path, out, why);
     mem_free(text);

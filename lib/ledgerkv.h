@@ -90,6 +90,13 @@ struct lkv_member {
     uint64_t lag_ms; /* since it was last heard by the leader */
 };
 
+/* One record of the log itself (option model=log). The bytes are valid until the message is freed. */
+struct lkv_record {
+    uint64_t index; /* rises from record to record; the cluster's own entries leave gaps */
+    uint64_t term;  /* of the leader that appended it */
+    struct lkv_bytes data;
+};
+
 #define LKV_STR(s)  ((struct lkv_bytes){(s), sizeof(s) - 1})
 #define LKV_DEFAULT (-1)
 
@@ -115,6 +122,7 @@ LKV_API const char *lkv_last_text(void);
  *   endpoints   HOST:PORT,... for lkv_connect
  *   forward     on: a follower passes requests to the leader; off: LKV_ENOTLEADER with its address
  *   offline     on: the directory of one member of several is opened for local reads, without the others
+ *   model       kv (keys and values) or log (records by index); the directory remembers it
  *   timeout_ms  5000
  */
 LKV_API struct lkv_options *lkv_options_new(void); /* NULL when out of memory */
@@ -181,8 +189,10 @@ LKV_API struct lkv_msg *lkv_queue_next(struct lkv_queue *queue, int64_t timeout_
 LKV_API void lkv_queue_free(struct lkv_queue *queue);
 
 enum lkv_kind {
-    LKV_REPLY, /* the final message of a submit */
-    LKV_ROLE   /* of lkv_role_watch */
+    LKV_REPLY,   /* the final message of a submit */
+    LKV_ROLE,    /* of lkv_role_watch */
+    LKV_RECORDS, /* of lkv_log_tail */
+    LKV_END      /* the final message of lkv_log_tail */
 };
 
 LKV_API enum lkv_kind lkv_msg_kind(const struct lkv_msg *msg);
@@ -199,8 +209,9 @@ LKV_API bool lkv_msg_u64(const struct lkv_msg *msg, const char *name, uint64_t *
  * message is freed. */
 LKV_API const char *lkv_msg_str(const struct lkv_msg *msg, const char *name);
 
-LKV_API size_t lkv_msg_count(const struct lkv_msg *msg); /* key/value items */
+LKV_API size_t lkv_msg_count(const struct lkv_msg *msg); /* key/value items, or records */
 LKV_API bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out);
+LKV_API bool lkv_msg_record(const struct lkv_msg *msg, size_t i, struct lkv_record *out);
 LKV_API bool lkv_msg_member(const struct lkv_msg *msg, size_t i, struct lkv_member *out);
 LKV_API void lkv_msg_free(struct lkv_msg *msg);
 
@@ -333,6 +344,91 @@ LKV_API LKV_CHECK int lkv_delete_once_submit(struct lkv_session *session, uint64
                                              int64_t timeout_ms, struct lkv_queue *queue,
                                              void *tag);
 
+/* ------------------------------------------------------------------ the ledger itself
+ *
+ * With the option model=log there are no keys: the replicated log is the final state, and its records
+ * are the caller's own bytes, 0 to "value_bytes_max" each. (The verbs of keys and values are then
+ * LKV_EUNSUPPORTED, and those of this section are on a node of model kv.)
+ *
+ *   Indices    rise from 1 and never name another record once it is acknowledged. The cluster's own
+ *              entries (each new leader's first one) take indices too: gaps, which reads skip.
+ *   Order      One handle's appends get their indices in the order of the calls, also across a change
+ *              of leader; an append whose outcome is unknown may still appear later. With the option
+ *              "connections" above 1 a client keeps this order all the same: appends use one.
+ *   Batches    The records of one call are contiguous. They are done together; when the outcome is
+ *              unknown some of the first ones may be there without the rest, never the other way.
+ *   Visible    Reads, tails and spans never pass what a quorum has acknowledged, on any node, nor what
+ *              this node has applied in the sense of lkv_role_watch. They show the node that is asked:
+ *              this one, or the one that a client is connected to.
+ *   Kept       until "retention_ms" or "retention_bytes" lets them go, in whole segment files. Never
+ *              while fewer than "keep_entries" lie behind, never at or above a hold of lkv_log_hold.
+ *              What has gone is LKV_ETRUNCATED, with the number "first": the first index that is kept.
+ *              A node that was away for so long that the others no longer keep what it lacks goes on
+ *              from their first index, and so its own "first" rises, too.
+ */
+enum { LKV_APPEND_RECORDS_MAX = 1024, LKV_APPEND_BYTES_MAX = 16 * 1024 * 1024 };
+
+/* Appends `count` records (1 to LKV_APPEND_RECORDS_MAX, LKV_APPEND_BYTES_MAX bytes in all) and returns
+ * when a quorum has them on disk. `in_term` 0, or the term of a "leader_ready" message: then they are
+ * appended in that term or not at all (LKV_ETERM, not done): what fences a leader that was replaced
+ * without knowing it. `index` (may be NULL): of the first record; the others follow it.
+ * Outcomes as those of lkv_put. */
+LKV_API LKV_CHECK int lkv_append(struct lkv *db, const struct lkv_bytes *records, size_t count,
+                                 uint64_t in_term, int64_t timeout_ms, uint64_t *index);
+
+/* The same with an LKV_REPLY on the queue: numbers "index" (of the first record), "count", "term". */
+LKV_API LKV_CHECK int lkv_append_submit(struct lkv *db, const struct lkv_bytes *records,
+                                        size_t count, uint64_t in_term, int64_t timeout_ms,
+                                        struct lkv_queue *queue, void *tag);
+
+/* The first index kept by the node that answers, and the last one that may be read there (first - 1:
+ * none yet). LKV_LINEARIZABLE: `commit` is at least that of every append acknowledged before. Either
+ * pointer may be NULL. */
+LKV_API LKV_CHECK int lkv_log_span(struct lkv *db, enum lkv_read how, int64_t timeout_ms,
+                                   uint64_t *first, uint64_t *commit);
+
+/* Records from index `from` on (0: the first that is kept): as many as fit into bytes_max (0: about 1 MiB, which is also the
+ * most), but at least one if there is one. *out is a message with these records and the numbers
+ * "next" (where to go on), "first" and "commit"; no records when `from` is beyond "commit". Each
+ * record's checksum has been verified. Errors: LKV_ETRUNCATED (number "first"), LKV_EDAMAGED. */
+LKV_API LKV_CHECK int lkv_log_read(struct lkv *db, uint64_t from, size_t bytes_max,
+                                   int64_t timeout_ms, struct lkv_msg **out);
+LKV_API LKV_CHECK int lkv_log_read_submit(struct lkv *db, uint64_t from, size_t bytes_max,
+                                          int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+
+enum lkv_tail_flags {
+    /* Embedded nodes only: this node is told "leader_ready" only when the messages of this tail with
+     * everything that was there at its election have been freed. A leader that this keeps from being
+     * ready for "ready_timeout_ms" hands over. A tail that has ended gates nothing. */
+    LKV_GATES_READY = 1
+};
+
+/* From now on the records from index `from` on (0: the first that is kept) arrive on the queue, in order, as LKV_RECORDS messages
+ * (numbers "next", "first", "commit"), as soon as they are visible. Messages that have not been freed
+ * hold at most about `credit_bytes` (at least one record at a time): freeing them lets the tail go on.
+ * Ends with one LKV_END, whose rc tells why: LKV_ECANCELED (lkv_cancel), LKV_ECLOSED, LKV_ETRUNCATED
+ * (fell behind retention; number "first"), LKV_EDAMAGED, LKV_ESTOPPED. A client's tail goes on by
+ * itself, without a gap, when its node is gone and another one answers. */
+LKV_API LKV_CHECK int lkv_log_tail(struct lkv *db, uint64_t from, size_t credit_bytes, int flags,
+                                   struct lkv_queue *queue, void *tag);
+
+/* Ends the tails with this tag. LKV_ENOENT: there is none. */
+LKV_API int lkv_cancel(struct lkv *db, void *tag);
+
+/* Where the i-th record's bytes lie on disk: for sendfile, copy_file_range, splice. The descriptor is
+ * open for reading and belongs to the message; those bytes do not change until it is freed, or the
+ * handle closed. Embedded nodes only. Thread: one at a time for one message.
+ * Errors: LKV_EUNSUPPORTED, LKV_EINVAL (no such record), LKV_ETRUNCATED (gone meanwhile), LKV_ECLOSED. */
+LKV_API LKV_CHECK int lkv_log_extent(struct lkv_msg *msg, size_t i, int *fd, uint64_t *offset);
+
+/* This node keeps everything from index `keep_from` on, under this name (1 to 63 of [A-Za-z0-9._-]),
+ * also after a restart, until the hold moves on or is removed (keep_from 0). At most
+ * "hold_bytes_max" are kept beyond what retention asks for: a consumer that never comes back must not
+ * fill the disk, so beyond that the oldest holds lose. Returns when it is durable. Embedded nodes only.
+ * Errors: LKV_ETRUNCATED (gone already; nothing is held), LKV_EBUSY (64 holds exist). */
+LKV_API LKV_CHECK int lkv_log_hold(struct lkv *db, const char *name, uint64_t keep_from,
+                                   int64_t timeout_ms);
+
 /* ------------------------------------------------------------------ roles, status, digest */
 
 /* From now on each change of this node's role arrives on the queue as LKV_ROLE, beginning with the
@@ -345,7 +441,7 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
 /* What this node (of a client: the node it is connected to) knows.
  *   Texts    "id", "address" (where its peers reach it), "role" ("leader", "follower", "candidate",
  *            "stopped"), "leader", "leader_address" (both absent while none is known), "listen" (with
- *            the port that was chosen), "cluster_id", "member_id" (hex), "state".
+ *            the port that was chosen), "model", "cluster_id", "member_id" (hex), "state".
  *   State    "ok"; "founding: ..." (what it waits for), or which cluster does not know this directory;
  *            "no leader" (none is known); "disk full" (deletes and reads go on); "disk hangs"; "offline:
  *            ..." (the option offline: local reads only); "stopped: ..." (after an error, for good).
@@ -369,7 +465,7 @@ struct lkv_log_item {
     const char *file; /* relative to the directory */
     uint64_t offset;
     uint64_t index, term;
-    const char *type; /* "noop", "config", "put", "delete", "session open", ..., "command", "-" */
+    const char *type; /* "noop", "config", "put", "delete", "session open", ..., "record", "-" */
     struct lkv_bytes key, value, payload;
     const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
 };

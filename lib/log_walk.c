@@ -13,6 +13,7 @@
 struct walk {
     int (*visit)(void *arg, const struct lkv_log_item *item);
     void *arg;
+    enum model model;
 };
 
 static enum lkv_log_kind public_kind(enum log_finding kind) {
@@ -37,11 +38,16 @@ static const char *op_name(enum kv_op op) {
     return "command";
 }
 
-static void describe_command(const struct log_visit *what, struct lkv_log_item *item) {
+static void describe_command(const struct walk *walk, const struct log_visit *what,
+                             struct lkv_log_item *item) {
     struct kv_command command;
+    if (walk->model == MODEL_LOG) {
+        item->type = "record";
+        return;
+    }
     item->type = "command";
     if (kv_command_decode(what->payload, &command, NULL) != 0) {
-        return; /* of log mode, or of a later version */
+        return; /* of a later version */
     }
     item->type = op_name(command.op);
     item->key = (struct lkv_bytes){command.key.data, command.key.size};
@@ -64,7 +70,7 @@ static int on_visit(void *arg, const struct log_visit *what) {
         switch (what->type) {
         case ENTRY_NOOP: item.type = "noop"; break;
         case ENTRY_CONFIG: item.type = "config"; break;
-        case ENTRY_COMMAND: describe_command(what, &item); break;
+        case ENTRY_COMMAND: describe_command(walk, what, &item); break;
         }
     }
     return walk->visit(walk->arg, &item);
@@ -85,6 +91,7 @@ static int walk_locked(struct disk *disk, const char *dir, struct walk *walk, st
     }
     char path[1200];
     uint64_t image_index = 0;
+    walk->model = identity.model;
     (void)snprintf(path, sizeof(path), "%s/image", dir);
     rc = disk_list(disk, path, newest_image, &image_index);
     if (rc != 0) {

@@ -38,7 +38,10 @@
     X("connections")    \
     X("session")        \
     X("sessions")       \
-    X("digest")
+    X("digest")         \
+    X("next")           \
+    X("model")          \
+    X("refusals")
 
 const char *msg_known_name(struct slice name) {
     /* The compiler knows each size, so that almost all of this compares one number. */
@@ -149,6 +152,7 @@ void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member) {
 }
 
 static void drop_items(struct lkv_msg *msg) {
+    msg_drop_records(msg);
     if (msg->backing != NULL) {
         mem_free(msg->range.items);
         blob_unref(msg->backing);
@@ -215,7 +219,7 @@ const char *lkv_msg_str(const struct lkv_msg *msg, const char *name) {
 }
 
 size_t lkv_msg_count(const struct lkv_msg *msg) {
-    return msg->range.count;
+    return msg->record_count > 0 ? msg->record_count : msg->range.count;
 }
 
 bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out) {

@@ -25,6 +25,13 @@ struct msg_member {
     uint64_t match, lag_entries, lag_ms;
 };
 
+struct msg_record {
+    uint64_t index, term;
+    struct slice data; /* of the blob, or of the message's `backing` */
+    struct blob *blob; /* owned; may be NULL */
+};
+struct msg_extents; /* lib/records.c: what pins the records' files */
+
 struct lkv_msg {
     struct list_link link; /* of the queue that holds it */
     enum lkv_kind kind;
@@ -40,6 +47,9 @@ struct lkv_msg {
     struct blob *backing; /* owned; non-NULL: `range.items` point into it, not into the engine */
     struct msg_member *members; /* owned */
     size_t member_count;
+    struct msg_record *records; /* owned */
+    size_t record_count;
+    struct msg_extents *extents; /* owned; NULL: the records lie in no file that we know */
     void (*on_free)(void *arg, struct lkv_msg *msg); /* any thread; role messages */
     void *on_free_arg;
 };
@@ -55,6 +65,9 @@ void msg_set_rc_list(struct lkv_msg *msg, int rc, const char *format, va_list ar
 void msg_set_u64(struct lkv_msg *msg, const char *name, uint64_t value);
 void msg_set_str(struct lkv_msg *msg, const char *name, const char *value);
 void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member);
+
+/* What lib/records.c keeps in a message. */
+void msg_drop_records(struct lkv_msg *msg);
 
 /* Drops everything but kind and tag, for another attempt at the same operation. */
 void msg_clear(struct lkv_msg *msg);

@@ -106,6 +106,7 @@ static void turn_round(struct node *node) {
         node_read_flush(node);
         node_apply(node);
         node_read_serve(node);
+        node_log_serve(node);
         node_write_flush(node); /* what applying and reading made the core write */
         node_image_receive_turn(node);
         node_image_consider(node);
@@ -144,6 +145,8 @@ void node_set_timer(struct node *node) {
         node->closing || node->founding_job_running ? UINT64_MAX : peers_timer(node, now_ns),
         node_image_timer(node, now_ns),
         node_image_receive_timer(node, now_ns),
+        node_retention_timer(node, now_ns),
+        node->closing || node->stop_rc != 0 ? UINT64_MAX : node->ready_deadline_ns,
         node_accept_timer(node, now_ns),
         node->server_next_ns,
         node->forward_next_ns,
@@ -238,6 +241,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     (void)snprintf(node->image_dir, sizeof(node->image_dir), "%s/image", options->dir);
     node->boot_nonce = loop_random(world->loop);
     node->next_expiry_ns = node->park_retry_ns = node->server_next_ns = UINT64_MAX;
+    node->ready_deadline_ns = UINT64_MAX;
     node->raft_deadline_ns = node->timer_at_ns = node->handover_deadline_ns = UINT64_MAX;
     (void)pthread_mutex_init(&node->mutex, NULL);
     (void)pthread_cond_init(&node->changed_cond, NULL);
@@ -247,6 +251,9 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_init(lists[i]);
     }
+    list_init(&node->log_waits);
+    list_init(&node->hold_waits);
+    tails_init(&node->handle.tails);
     inbox_init(&node->inbox);
     log_window_init(&node->window, 1);
     pending_init(&node->pending);
@@ -257,12 +264,12 @@ static void init_fields(struct node *node, const struct lkv_options *options,
 }
 
 static int start_rooms(struct node *node, struct reason *why) {
-    struct kv_options kv_options = {.hash_seed = node->boot_nonce, .trace = &node->trace};
-    int rc = kv_open(&node->kv, &kv_options);
+    int rc = node_start_disk(node, why);
     if (rc != 0) {
-        return reason_set(why, rc, "no memory for the state machine");
+        return rc;
     }
-    rc = node_start_disk(node, why);
+    node->state = state_of(node->identity.model);
+    rc = node->state->open(node, why);
     if (rc != 0) {
         return rc;
     }
@@ -354,8 +361,11 @@ void node_destroy(struct node *node) {
     log_window_fini(&node->window);
     raft_close(node->raft);
     raft_update_fini(&node->update);
+    extents_close(node->extents);
     log_close(node->log);
-    kv_close(node->kv);
+    if (node->state != NULL) {
+        node->state->close(node);
+    }
     disk_unlock(node->lock);
     buffer_fini(&node->frame_body);
     mem_free(node->frame_entries);

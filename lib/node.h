@@ -21,9 +21,12 @@
 #include "lib/handle.h"
 #include "lib/inbox.h"
 #include "lib/pending.h"
+#include "lib/records.h"
 #include "lib/remote.h"
+#include "lib/retention.h"
 #include "lib/role.h"
 #include "lib/server.h"
+#include "lib/state.h"
 #include "log/log.h"
 #include "log/window.h"
 #include "raft/raft.h"
@@ -102,10 +105,11 @@ struct node {
 
     /* Any thread. */
     struct inbox inbox;
-    atomic_size_t held_bytes; /* of callers' requests without their final message */
-    atomic_bool role_freed;   /* a role message was freed: role_pump */
-    struct kv *kv;            /* readable at any time */
-    pthread_mutex_t mutex;    /* of the fields up to the next comment */
+    atomic_size_t held_bytes;      /* of callers' requests without their final message */
+    atomic_bool role_freed;        /* a role message was freed: role_pump */
+    struct kv *kv;                 /* readable at any time; NULL in model log */
+    const struct state_ops *state; /* immutable after open */
+    pthread_mutex_t mutex;         /* of the fields up to the next comment */
     pthread_cond_t changed_cond;
     bool close_requested, finished;
     bool settled;   /* has led, has stopped or has met a full disk: what lkv_open waits for alone */
@@ -180,7 +184,8 @@ struct node {
     size_t submit_capacity;
     uint32_t *submit_sizes;
     struct list_link submits; /* writes of this turn, to be appended as one batch */
-    size_t submit_count;
+    size_t submit_count;      /* requests */
+    size_t submit_entries;    /* of them */
 
     struct apply_read *fetched_for_apply; /* owned; not all applied yet; NULL: nothing */
     struct session_clocks session_clocks;
@@ -193,6 +198,18 @@ struct node {
     bool installing; /* appends are dropped while a received image replaces the log */
     bool restart_given;
     uint64_t install_retry_ns; /* 0, or: the log's restart found no room, and is tried again then */
+
+    /* Model log. */
+    struct extents *extents;    /* owned reference */
+    struct list_link log_waits; /* reads that wait for records */
+    uint64_t log_waited;        /* `applied` when they were looked at last */
+    struct retention retention;
+    uint64_t retention_drop_to;  /* the log may go up to here */
+    uint64_t retention_next_ns;  /* when it is looked at again; 0: now */
+    uint64_t retention_saved_ns; /* the file is younger than that */
+    bool retention_saving;
+    struct list_link hold_waits; /* requests */
+    uint64_t ready_deadline_ns;  /* of a leader that waits for its tails; UINT64_MAX: none does */
 
     struct role role_events;
     bool close_begun, closing, finished_loop;
@@ -288,6 +305,18 @@ void node_session_touch(struct node *node, uint64_t id);
 void node_session_look(struct node *node, uint64_t now_ns);
 uint64_t node_session_deadline(const struct node *node);
 void node_session_fini(struct node *node);
+
+/* lib/node_log.c: reads of the log itself */
+void node_log_read(struct node *node, struct request *request);
+void node_log_span(struct node *node, struct request *request); /* fills the reply */
+void node_log_serve(struct node *node); /* those that wait, after applied has moved */
+uint64_t node_log_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
+void node_log_fail_all(struct node *node, int rc, const char *text);
+
+/* lib/node_retention.c: how far the log's beginning may go, and what holds it */
+void node_hold(struct node *node, struct request *request);
+uint64_t node_retention_timer(struct node *node, uint64_t now_ns); /* when next */
+void node_hold_fail_all(struct node *node, int rc, const char *text);
 
 /* lib/node_image.c: own images */
 void node_image_consider(struct node *node);

@@ -27,6 +27,13 @@ static void finish_waiter(struct node *node, const struct entry *entry,
     if (request == NULL) {
         return;
     }
+    if (request->op == REQUEST_APPEND) {
+        msg_set_u64(request->reply, "index", entry->index + 1 - request->record_count);
+        msg_set_u64(request->reply, "term", entry->term);
+        msg_set_u64(request->reply, "count", request->record_count);
+        request_finish(request);
+        return;
+    }
     msg_set_u64(request->reply, "rev", result->revision);
     msg_set_u64(request->reply, "index", result->index);
     msg_set_u64(request->reply, "term", result->term);
@@ -53,7 +60,7 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
     struct reason why = {{0}};
     size_t applied = 0;
     ASSERT(count <= SLICE_ENTRIES);
-    int rc = kv_apply(node->kv, entries, count, results, &applied, &why);
+    int rc = node->state->apply(node, entries, count, results, &applied, &why);
     for (size_t i = 0; i < applied; i++) {
         if (results[i].session != 0 && !results[i].ended) {
             node_session_touch(node, results[i].session);
@@ -175,6 +182,38 @@ static void read_from_disk(struct node *node, uint64_t target) {
     loop_submit(node->world.loop, LOOP_BULK, &read->job);
 }
 
+/* Without a state to replay into, what was committed before this node started needs not be read back. A
+ * closed gate has everything since in the window. */
+static void skip_replay(struct node *node) {
+    uint64_t target = node->commit < node->window.first - 1 ? node->commit : node->window.first - 1;
+    if (!node->state->replays && !role_gate_closed(&node->role_events) && target > node->applied) {
+        node->applied = target;
+    }
+}
+
+/* A leader is ready when the tails that gate it have consumed what was there. One that never gets
+ * there is of no use as a leader: another node may do better. */
+static bool tails_ready(struct node *node, uint64_t noop_index) {
+    if (tails_consumed(&node->handle.tails, noop_index)) {
+        node->ready_deadline_ns = UINT64_MAX;
+        return true;
+    }
+    uint64_t now_ns = node_now(node);
+    uint64_t patience_ns = node->options.ready_timeout_ms * MS_NS;
+    if (node->ready_deadline_ns == UINT64_MAX) {
+        node->ready_deadline_ns = now_ns + patience_ns;
+    } else if (now_ns >= node->ready_deadline_ns) {
+        node->ready_deadline_ns = now_ns + patience_ns;
+        trace_line(&node->trace, TRACE_WARN, "not-ready",
+                   "a tail has not consumed what was there in %llu ms: leadership goes to another "
+                   "node, if there is one",
+                   (unsigned long long)node->options.ready_timeout_ms);
+        struct raft_event event = {.kind = RAFT_TRANSFER, .transfer = {.target = RAFT_NOBODY}};
+        node_step(node, &event);
+    }
+    return false;
+}
+
 /* Leadership as the program sees it, in apply order (rule 31). */
 static void publish_role(struct node *node) {
     struct raft_status status;
@@ -183,9 +222,13 @@ static void publish_role(struct node *node) {
         /* Whatever it is now: the term that the program acts in is over. */
         tell_role(node, ROLE_STEPPING_DOWN, node->role_events.term, 0);
     }
+    if (status.role != RAFT_LEADER) {
+        node->ready_deadline_ns = UINT64_MAX;
+    }
     switch (status.role) {
     case RAFT_LEADER:
-        if (status.noop_index != 0 && node->applied >= status.noop_index) {
+        if (status.noop_index != 0 && node->applied >= status.noop_index &&
+            (node->role_events.kind == ROLE_READY || tails_ready(node, status.noop_index))) {
             tell_role(node, ROLE_READY, status.term, status.noop_index);
             node_settle(node);
         }
@@ -225,6 +268,7 @@ void node_apply(struct node *node) {
     set_gate(node);
     uint64_t before = node->applied;
     size_t slices = 0;
+    skip_replay(node);
     while (
         !node->reading_for_apply && node->applied < node->commit && slices < SLICES_A_TURN &&
         (node->fetched_for_apply != NULL ? apply_fetched(node) : apply_slice(node, node->commit))) {

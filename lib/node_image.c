@@ -12,9 +12,8 @@ enum { HOLD_IMAGES = 4, HOLD_BYTES = 64 * 1024 * 1024 }; /* of log, at most, for
 struct image_job {
     struct loop_job job;
     struct node *node;
-    struct kv_view *view;
+    struct state_image image;
     char path[1200];
-    struct kv_image_info info;
     uint64_t bytes_before; /* bytes_since_image when it was begun */
     uint64_t hold;         /* the log above it stays */
     int rc, clean_rc;
@@ -56,39 +55,29 @@ int node_image_remove_older(struct node *node, uint64_t keep) {
     return disk_list(node->world.disk, node->image_dir, remove_older, &removal);
 }
 
-/* The log behind the image, less what slow followers may still want of it. */
-static int drop_behind(struct image_job *job) {
-    uint64_t keep = job->node->options.keep_entries;
-    uint64_t index = job->info.stamp.index > keep ? job->info.stamp.index - keep : 0;
-    index = index < job->hold ? index : job->hold;
-    return index > 0 ? log_drop_prefix(job->node->log, index, &job->why) : 0;
-}
-
 static void image_run(struct loop_job *base) {
     struct image_job *job = LIST_ITEM(base, struct image_job, job);
     struct node *node = job->node;
-    job->rc = kv_image_save(job->view, node->world.disk, node->image_dir, job->path,
-                            node->identity.cluster_id, (struct slice){0}, &node->image_cancel,
-                            &job->info, &job->why);
-    kv_view_close(job->view); /* here: what it was the last to pin takes a while to free */
+    job->rc = node->state->save(node, &job->image, job->path, &job->why);
+    node->state->end(&job->image); /* here: what it was the last to pin takes a while to free */
     if (job->rc == 0) {
-        job->clean_rc = node_image_remove_older(node, job->info.stamp.index);
+        job->clean_rc = node_image_remove_older(node, job->image.index);
     }
-    if (job->rc == 0 && job->clean_rc == 0) {
-        job->clean_rc = drop_behind(job);
+    uint64_t drop_to = job->image.drop_to < job->hold ? job->image.drop_to : job->hold;
+    if (job->rc == 0 && job->clean_rc == 0 && drop_to > 0) {
+        job->clean_rc = log_drop_prefix(node->log, drop_to, &job->why);
     }
 }
 
 /* The image is durable; whether the clean-up behind it went well is another matter. */
 static void take_image(struct node *node, const struct image_job *job) {
-    trace_line(&node->trace, TRACE_INFO, "image-saved", "%s: %" PRIu64 " keys, %" PRIu64 " bytes",
-               job->path, job->info.keys, job->info.bytes);
+    trace_line(&node->trace, TRACE_INFO, "image-saved", "%s: %s", job->path, job->image.summary);
     if (job->clean_rc != 0) {
         trace_line(&node->trace, TRACE_WARN, "image-cleanup", "behind %s: %s: %s", job->path,
                    error_text(job->clean_rc), job->why.text);
     }
-    node->image_index = job->info.stamp.index;
-    node->image_term = job->info.stamp.term;
+    node->image_index = job->image.index;
+    node->image_term = job->image.term;
     node->bytes_since_image -=
         job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
     struct raft_event event = {.kind = RAFT_LOG_PREFIX,
@@ -108,7 +97,7 @@ static void image_done(struct loop_job *base) {
         /* No log entry was lost for it; the next attempt comes after as many bytes again. */
         trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
         node->bytes_since_image = 0;
-    } else if (job->info.stamp.index > node->image_index) {
+    } else if (job->image.index > node->image_index) {
         take_image(node, job);
     }
     mem_free(job);
@@ -135,20 +124,23 @@ static uint64_t hold_for_followers(struct node *node) {
 
 void node_image_consider(struct node *node) {
     if (!node->running || node->closing || node->stop_rc != 0 || node->image_running ||
-        node->installing || node->receive != NULL ||
-        node->bytes_since_image < node->options.image_log_bytes ||
-        node->applied <= node->image_index) {
+        node->installing || node->receive != NULL) {
+        return;
+    }
+    struct state_image image;
+    if (!node->state->begin(node, &image)) {
         return;
     }
     struct image_job *job = mem_calloc(1, sizeof(*job));
-    if (job == NULL || kv_view_open(node->kv, &job->view) != 0) {
-        mem_free(job);
+    if (job == NULL) {
+        node->state->end(&image);
         return;
     }
     job->node = node;
+    job->image = image;
     job->bytes_before = node->bytes_since_image;
     job->hold = hold_for_followers(node);
-    node_image_path(node, node->applied, job->path, sizeof(job->path));
+    node_image_path(node, image.index, job->path, sizeof(job->path));
     job->job.run = image_run;
     job->job.done = image_done;
     node->image_running = true;

@@ -26,7 +26,7 @@ struct image_receive {
     uint8_t *chunk;         /* owned: what the job writes */
     size_t chunk_size;
     bool busy;
-    struct kv *loaded; /* owned: the verified state */
+    struct state_loaded loaded; /* owned: the verified state */
     int rc;
     struct reason why;
 };
@@ -39,12 +39,12 @@ static void incoming_path(const struct node *node, char *out, size_t size) {
 struct disposal {
     struct loop_job job;
     struct node *node;
-    struct kv *kv;
+    struct state_loaded loaded;
 };
 
 static void dispose_run(struct loop_job *base) {
     struct disposal *disposal = LIST_ITEM(base, struct disposal, job);
-    kv_close(disposal->kv);
+    disposal->node->state->discard(&disposal->loaded);
     mem_trim();
 }
 
@@ -55,14 +55,14 @@ static void dispose_done(struct loop_job *base) {
     mem_free(disposal);
 }
 
-static void dispose(struct node *node, struct kv *kv) {
-    struct disposal *disposal = kv != NULL ? mem_calloc(1, sizeof(*disposal)) : NULL;
+static void dispose(struct node *node, struct state_loaded *loaded) {
+    struct disposal *disposal = loaded->state != NULL ? mem_calloc(1, sizeof(*disposal)) : NULL;
     if (disposal == NULL) {
-        kv_close(kv);
+        node->state->discard(loaded);
         return;
     }
     *disposal = (struct disposal){
-        .node = node, .kv = kv, .job = {.run = dispose_run, .done = dispose_done}};
+        .node = node, .loaded = *loaded, .job = {.run = dispose_run, .done = dispose_done}};
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &disposal->job);
 }
@@ -72,7 +72,7 @@ static void receive_free(struct node *node) {
     node->receive = NULL;
     if (receive != NULL) {
         disk_close(receive->file);
-        dispose(node, receive->loaded);
+        dispose(node, &receive->loaded);
         mem_free(receive->chunk);
         mem_free(receive);
     }
@@ -104,18 +104,17 @@ static int finish_file(struct image_receive *receive) {
     if (rc != 0) {
         return reason_set(&receive->why, rc, "%s: sync: %s", incoming, error_text(rc));
     }
-    struct kv_options options = {.hash_seed = node->boot_nonce, .trace = &node->trace};
-    struct kv_image_info info;
-    rc = kv_image_load(&receive->loaded, &options, disk, incoming, &info, NULL, &receive->why);
+    struct state_loaded *loaded = &receive->loaded;
+    rc = node->state->load(node, incoming, loaded, &receive->why);
     if (rc != 0) {
         return rc;
     }
-    if (info.stamp.index != receive->index || info.stamp.term != receive->term ||
-        info.cluster_id != node->identity.cluster_id) {
+    if (loaded->index != receive->index || loaded->term != receive->term ||
+        loaded->cluster_id != node->identity.cluster_id) {
         return reason_set(&receive->why, LKV_EDAMAGED,
                           "image of entry %" PRIu64 " term %" PRIu64 ", announced as %" PRIu64
                           " term %" PRIu64,
-                          info.stamp.index, info.stamp.term, receive->index, receive->term);
+                          loaded->index, loaded->term, receive->index, receive->term);
     }
     rc = disk_rename(disk, incoming, final);
     if (rc == 0) {
@@ -225,7 +224,8 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     node->image_term = receive->term;
     node->bytes_since_image = 0;
     if (receive->index > node->applied) {
-        kv_exchange(node->kv, receive->loaded); /* receive_free disposes of the old contents */
+        /* receive_free disposes of the old contents. */
+        node->state->restore(node, &receive->loaded);
         node->applied = receive->index;
         pending_skip(&node->pending, receive->index);
     }

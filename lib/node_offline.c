@@ -32,6 +32,11 @@ int node_open_offline(struct node *node, struct reason *why) {
     }
     struct raft_status status;
     raft_status(node->raft, &status);
+    if (!node->state->replays) {
+        node->applied = status.last;
+        node->offline = true;
+        return 0;
+    }
     struct entry *entries = mem_calloc(READ_ENTRIES, sizeof(*entries));
     struct kv_result *results = mem_calloc(READ_ENTRIES, sizeof(*results));
     int rc =

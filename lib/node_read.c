@@ -162,7 +162,9 @@ static void fill_range(struct node *node, struct request *request) {
 }
 
 static void fill(struct node *node, struct request *request) {
-    if (request->op == REQUEST_GET) {
+    if (request->op == REQUEST_LOG_SPAN) {
+        node_log_span(node, request);
+    } else if (request->op == REQUEST_GET) {
         answer_get(node, request);
     } else {
         fill_range(node, request);
@@ -254,6 +256,8 @@ static uint64_t expire_list(struct list_link *requests, uint64_t now_ns) {
 
 uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
     uint64_t earliest = expire_list(&node->reads_new, now_ns);
+    uint64_t log_earliest = node_log_expire(node, now_ns);
+    earliest = log_earliest < earliest ? log_earliest : earliest;
     struct list_link *next;
     for (struct list_link *at = node->read_batches.next; at != &node->read_batches; at = next) {
         next = at->next;
@@ -269,6 +273,8 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
 }
 
 void node_read_fail_all(struct node *node, int rc, const char *text) {
+    node_log_fail_all(node, rc, text);
+    node_hold_fail_all(node, rc, text);
     fail_list(&node->reads_new, rc, text);
     struct list_link *link;
     while ((link = list_pop_front(&node->read_batches)) != NULL) {

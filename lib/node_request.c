@@ -250,12 +250,17 @@ bool node_forward_owes(const struct node *node) {
 
 /* ------------------------------------------------------------------ the leader's own log */
 
+static size_t entries_of(const struct request *request) {
+    return request->op == REQUEST_APPEND ? request->record_count : 1;
+}
+
 static void queue_write(struct node *node, struct request *request) {
     if (request->session != 0) {
         node_session_touch(node, request->session); /* heard, whatever becomes of it */
     }
     list_push_back(&node->submits, &request->link);
     node->submit_count++;
+    node->submit_entries += entries_of(request);
     node->turn_wanted = true;
 }
 
@@ -264,8 +269,37 @@ static void refuse_stopped(struct node *node, struct request *request) {
                  node->stop_why.text);
 }
 
+/* A term that has passed never comes back. */
+static bool is_fenced_off(const struct node *node, const struct request *request) {
+    return request->in_term != 0 && node->running && request->in_term < node->term;
+}
+
+static void refuse_term(struct node *node, struct request *request) {
+    request_fail(request, LKV_ETERM, "to be appended in term %llu, it is term %llu: not done",
+                 (unsigned long long)request->in_term, (unsigned long long)node->term);
+}
+
+/* Behind those of the same caller that were submitted before it: they wait for a leader, or are with an
+ * earlier one, which may refuse them yet. (A client keeps its own order.) */
+static bool must_queue(const struct node *node, const struct request *request) {
+    if (request->op != REQUEST_APPEND || request->forwarded || request->no_park) {
+        return false;
+    }
+    bool earlier = !list_empty(&node->parked);
+    for (const struct list_link *at = node->old_forwards.next;
+         !earlier && at != &node->old_forwards; at = at->next) {
+        const struct forward *forward = LIST_ITEM(at, struct forward, link);
+        earlier = remote_appends_in_flight(forward->remote) > 0;
+    }
+    return earlier;
+}
+
 static void route_write(struct node *node, struct request *request) {
-    if (node->running && node->role == RAFT_LEADER) {
+    if (is_fenced_off(node, request)) {
+        refuse_term(node, request);
+    } else if (must_queue(node, request)) {
+        node_wait_for_leader(node, request);
+    } else if (node->running && node->role == RAFT_LEADER) {
         queue_write(node, request);
     } else if (node->running && node->leader != RAFT_NOBODY) {
         node_forward(node, request);
@@ -274,22 +308,56 @@ static void route_write(struct node *node, struct request *request) {
     }
 }
 
+/* Whether the operation means anything to this node's model. */
+static bool fits_model(const struct node *node, const struct request *request) {
+    switch (request->op) {
+    case REQUEST_STATUS: return true;
+    case REQUEST_WRITE:
+    case REQUEST_GET:
+    case REQUEST_RANGE:
+    case REQUEST_DIGEST: return node->identity.model != MODEL_LOG;
+    case REQUEST_APPEND:
+    case REQUEST_LOG_READ:
+    case REQUEST_LOG_SPAN:
+    case REQUEST_LOG_HOLD: return node->identity.model == MODEL_LOG;
+    }
+    return false;
+}
+
+static void refuse_model(struct node *node, struct request *request) {
+    request_fail(request, LKV_EUNSUPPORTED, "%s is of model %s: it has %s", node->options.id,
+                 model_name(node->identity.model),
+                 node->identity.model == MODEL_LOG ? "records by index, no keys"
+                                                   : "keys and values, no records by index");
+}
+
+static bool is_write(const struct request *request) {
+    return request->op == REQUEST_WRITE || request->op == REQUEST_APPEND;
+}
+
 void node_route(struct node *node, struct request *request) {
     if (node->closing) {
         request_fail(request, LKV_ECLOSED, "%s is closing", node->options.id);
     } else if (request->op == REQUEST_STATUS) {
         node_answer_status(node, request);
+    } else if (!fits_model(node, request)) {
+        refuse_model(node, request);
     } else if (request->op == REQUEST_DIGEST) {
         node_answer_digest(node, request);
     } else if (request_is_read(request) && request->how == LKV_LOCAL) {
         node_answer_read(node, request); /* also of a node that has stopped: it has what it has */
+    } else if (request->op == REQUEST_LOG_READ &&
+               (node->stop_rc == 0 || request->from <= node->applied)) {
+        node_log_read(node, request); /* the same */
     } else if (node->stop_rc != 0) {
         refuse_stopped(node, request);
-    } else if (node->offline && request->op == REQUEST_WRITE) {
+    } else if (request->op == REQUEST_LOG_HOLD) {
+        node_hold(node, request);
+    } else if (node->offline && is_write(request)) {
         request_fail(request, LKV_EIDENTITY,
                      "%s belongs to %s of cluster %016llx: write through the cluster's endpoints",
                      node->dir, node->options.id, (unsigned long long)node->identity.cluster_id);
-    } else if (request->op == REQUEST_WRITE) {
+    } else if (is_write(request)) {
         route_write(node, request);
     } else if (node->offline) {
         node_answer_read(node, request);
@@ -322,7 +390,7 @@ static void refuse_busy(struct node *node, struct request *request) {
 
 static void refuse_batch(struct node *node, int rc) {
     struct list_link *link;
-    node->submit_count = 0;
+    node->submit_count = node->submit_entries = 0;
     struct list_link refused;
     list_init(&refused);
     while ((link = list_pop_front(&node->submits)) != NULL) {
@@ -347,6 +415,49 @@ static void refuse_batch(struct node *node, int rc) {
 /* What deletes and the cluster's own entries may still use when the disk takes no new segment. */
 enum { ROOM_RESERVED = 256 * 1024 };
 
+/* What the log will write for it. */
+static uint64_t record_bytes(const struct request *request) {
+    if (request->op != REQUEST_APPEND) {
+        return blob_slice(request->command).size + NODE_RECORD_OVERHEAD;
+    }
+    uint64_t bytes = request->record_count * NODE_RECORD_OVERHEAD;
+    for (size_t i = 0; i < request->record_count; i++) {
+        bytes += blob_slice(request->records[i]).size;
+    }
+    return bytes;
+}
+
+/* Moves one payload to the window. */
+static int push_entry(struct node *node, uint64_t index, uint64_t term, struct blob **payload) {
+    struct entry entry = {.index = index, .term = term, .type = ENTRY_COMMAND, .payload = *payload};
+    int rc = log_window_push(&node->window, &entry);
+    if (rc == 0) {
+        *payload = NULL; /* the window's now */
+    }
+    return rc;
+}
+
+static int push_entries(struct node *node, struct request *request, uint64_t first, uint64_t term) {
+    if (request->op != REQUEST_APPEND) {
+        /* The window's now; what may be sent again is kept here too. Who asked another node to answer
+         * itself asks again itself. */
+        bool again = request->repeatable && !request->forwarded && !request->no_park;
+        struct blob *command = again ? blob_ref(request->command) : NULL;
+        int rc = push_entry(node, first, term, &request->command);
+        if (rc == 0) {
+            request->command = command;
+        } else {
+            blob_unref(command);
+        }
+        return rc;
+    }
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < request->record_count; i++) {
+        rc = push_entry(node, first + i, term, &request->records[i]);
+    }
+    return rc;
+}
+
 /* The core has given the batch its indices: payload to the window, waiters to the pending map. Called
  * while the update is being carried out, before anything of it is sent. */
 int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
@@ -354,30 +465,25 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
     uint64_t index = first;
     while ((link = list_pop_front(&node->submits)) != NULL) {
         struct request *request = LIST_ITEM(link, struct request, link);
-        struct entry entry = {
-            .index = index, .term = term, .type = ENTRY_COMMAND, .payload = request->command};
-        int rc = log_window_push(&node->window, &entry);
+        int rc = push_entries(node, request, index, term);
         if (rc != 0) {
             list_push_back(&node->submits, link);
             return rc;
         }
-        /* The window's now; what may be sent again is kept here too. Who asked another node to answer
-         * itself asks again itself. */
-        bool again = request->repeatable && !request->forwarded && !request->no_park;
-        request->command = again ? blob_ref(request->command) : NULL;
         if (request->deadline_ns < node->next_expiry_ns) {
             node->next_expiry_ns = request->deadline_ns;
         }
-        pending_add(&node->pending, request, index, term);
-        index++;
+        index += entries_of(request);
+        pending_add(&node->pending, request, index - 1, term);
     }
-    node->submit_count = 0;
+    node->submit_count = node->submit_entries = 0;
     return 0;
 }
 
 static bool frees_space(const struct request *request) {
     struct kv_command command;
-    return kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
+    return request->op == REQUEST_WRITE &&
+           kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
            (command.op == KV_DELETE || (command.session != 0 && !kv_command_has_keys(&command)));
 }
 
@@ -393,16 +499,51 @@ static void refuse_without_room(struct node *node) {
     for (struct list_link *at = node->submits.next; at != &node->submits; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
-        used += request->command->size + NODE_RECORD_OVERHEAD;
+        used += record_bytes(request);
         if (used + ROOM_RESERVED > room && !frees_space(request)) {
             list_remove(at);
             node->submit_count--;
+            node->submit_entries -= entries_of(request);
             node->room_refused = true;
             request_fail(request, LKV_ENOSPACE,
                          "no space left on the disk of the leader %s (deletes and reads go on)",
                          node->options.id);
         }
     }
+}
+
+/* Here indices are assigned: a write of another term ends here, if it has come so far (rule 31). */
+static void refuse_fenced(struct node *node) {
+    struct list_link *next;
+    for (struct list_link *at = node->submits.next; at != &node->submits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->in_term != 0 && request->in_term != node->term) {
+            list_remove(at);
+            node->submit_count--;
+            node->submit_entries -= entries_of(request);
+            refuse_term(node, request);
+        }
+    }
+}
+
+static uint32_t payload_size(const struct blob *payload) {
+    return payload != NULL ? (uint32_t)payload->size : 0;
+}
+
+static void fill_sizes(const struct node *node, uint32_t *sizes) {
+    size_t count = 0;
+    for (struct list_link *at = node->submits.next; at != &node->submits; at = at->next) {
+        const struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->op != REQUEST_APPEND) {
+            sizes[count++] = payload_size(request->command);
+            continue;
+        }
+        for (size_t i = 0; i < request->record_count; i++) {
+            sizes[count++] = payload_size(request->records[i]);
+        }
+    }
+    ASSERT(count == node->submit_entries);
 }
 
 void node_append_batch(struct node *node) {
@@ -413,25 +554,23 @@ void node_append_batch(struct node *node) {
         refuse_batch(node, LKV_ESTOPPED);
         return;
     }
+    refuse_fenced(node);
     refuse_without_room(node);
     if (node->submit_count == 0) {
         return;
     }
-    uint32_t *sizes = mem_array_grow(node->submit_sizes, &node->submit_capacity, node->submit_count,
-                                     sizeof(*sizes));
+    uint32_t *sizes = mem_array_grow(node->submit_sizes, &node->submit_capacity,
+                                     node->submit_entries, sizeof(*sizes));
     if (sizes != NULL) {
         node->submit_sizes = sizes; /* at once: the old one is gone */
     }
-    if (sizes == NULL || pending_reserve(&node->pending, node->submit_count + 1) != 0) {
+    if (sizes == NULL || pending_reserve(&node->pending, node->submit_entries + 1) != 0) {
         refuse_batch(node, LKV_ENOMEM);
         return;
     }
-    size_t count = 0;
-    for (struct list_link *at = node->submits.next; at != &node->submits; at = at->next) {
-        sizes[count++] = (uint32_t)LIST_ITEM(at, struct request, link)->command->size;
-    }
-    ASSERT(count == node->submit_count);
-    struct raft_event event = {.kind = RAFT_SUBMIT, .submit = {.sizes = sizes, .count = count}};
+    fill_sizes(node, sizes);
+    struct raft_event event = {.kind = RAFT_SUBMIT,
+                               .submit = {.sizes = sizes, .count = node->submit_entries}};
     node_step(node, &event);
     if (node->submit_count > 0) {
         refuse_batch(node, node->stop_rc != 0 ? LKV_ESTOPPED : node->update.submit_rc);

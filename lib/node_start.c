@@ -154,9 +154,20 @@ static int check_options(const struct node *node, struct reason *why) {
     return check_self_named(node, rc == 0 ? identity.name : FIRST_NAME, why);
 }
 
+/* What a directory is for is decided once: its entries mean nothing to the other model. */
+static int check_model(const struct node *node, struct reason *why) {
+    enum model own = node->identity.model, asked = node->options.model;
+    if (asked == MODEL_ANY || asked == own) {
+        return 0;
+    }
+    return reason_set(why, LKV_EIDENTITY, "%s is of model \"%s\", the option model is \"%s\"",
+                      node->dir, model_name(own), model_name(asked));
+}
+
 static void new_identity(struct node *node) {
     struct identity *identity = &node->identity;
     *identity = (struct identity){0};
+    identity->model = node->options.model == MODEL_LOG ? MODEL_LOG : MODEL_KV;
     (void)snprintf(identity->name, sizeof(identity->name), "%s", node->options.id);
     do {
         identity->member_id = loop_random(node->world.loop) & INT64_MAX;
@@ -174,7 +185,8 @@ static int load_identity(struct node *node, struct reason *why) {
     }
     complete_name(node, node->identity.name);
     /* A refused start leaves no identity that the corrected one would trip over. */
-    if (!fresh && ((rc = check_name(node, why)) != 0 || (rc = check_peers(node, why)) != 0)) {
+    if (!fresh && ((rc = check_name(node, why)) != 0 || (rc = check_model(node, why)) != 0 ||
+                   (rc = check_peers(node, why)) != 0)) {
         return rc;
     }
     rc = check_self_named(node, node->options.id, why);
@@ -276,23 +288,22 @@ static int load_image(struct node *node, const struct identity *identity, struct
     }
     char path[1200];
     node_image_path(node, newest.index, path, sizeof(path));
-    struct kv_options options = {.hash_seed = node->boot_nonce, .trace = &node->trace};
-    struct kv_image_info info;
-    struct kv *loaded;
-    rc = kv_image_load(&loaded, &options, node->world.disk, path, &info, NULL, why);
+    struct state_loaded loaded;
+    rc = node->state->load(node, path, &loaded, why);
     if (rc != 0) {
         return rc;
     }
-    if (info.cluster_id != identity->cluster_id) {
-        kv_close(loaded);
+    if (loaded.cluster_id != identity->cluster_id) {
+        node->state->discard(&loaded);
         return reason_set(why, LKV_EIDENTITY,
                           "%s belongs to cluster %016" PRIx64 ", this node to %016" PRIx64, path,
-                          info.cluster_id, identity->cluster_id);
+                          loaded.cluster_id, identity->cluster_id);
     }
-    kv_restore(node->kv, loaded);
-    node->image_index = info.stamp.index;
-    node->image_term = info.stamp.term;
-    node->applied = info.stamp.index;
+    node->state->restore(node, &loaded);
+    node->state->discard(&loaded);
+    node->image_index = loaded.index;
+    node->image_term = loaded.term;
+    node->applied = loaded.index;
     return 0;
 }
 
@@ -407,6 +418,10 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     }
     if (rc != 0) {
         return rc;
+    }
+    node->extents = extents_open(node->log);
+    if (node->extents == NULL) {
+        return reason_set(why, LKV_ENOMEM, "no memory for a node");
     }
     log_window_restart(&node->window, state.last + 1);
     raft_window_first(node->raft, state.last + 1);

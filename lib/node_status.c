@@ -122,10 +122,13 @@ void node_answer_status(struct node *node, struct request *request) {
     if (node->running) {
         raft_status(node->raft, &status);
     }
-    struct kv_stats stats;
-    struct kv_stamp stamp;
-    kv_stats(node->kv, &stats);
-    kv_stamp(node->kv, &stamp);
+    struct kv_stats stats = {0};
+    struct kv_stamp stamp = {0};
+    if (node->kv != NULL) {
+        kv_stats(node->kv, &stats);
+        kv_stamp(node->kv, &stamp);
+    }
+    msg_set_str(reply, "model", model_name(node->identity.model));
     msg_set_str(reply, "id", node->options.id);
     msg_set_str(reply, "address", node->founding.self_address);
     msg_set_str(reply, "role", role_text(node));

@@ -68,6 +68,10 @@ static int role_watch(struct lkv *handle, struct lkv_queue *queue, void *tag) {
     return 0;
 }
 
+static void consumed(struct lkv *handle) {
+    loop_wake(((struct node *)handle)->world.loop);
+}
+
 static uint64_t now_ns(const struct lkv *handle) {
     return node_now((const struct node *)handle);
 }
@@ -77,7 +81,15 @@ static const struct lkv_ops node_ops = {.submit = node_submit,
                                         .now_ns = now_ns,
                                         .get_copy = node_get_copy,
                                         .get_local = node_get_local,
-                                        .role_watch = role_watch};
+                                        .role_watch = role_watch,
+                                        .consumed = consumed};
+
+/* Nothing of it can be answered on the caller's thread: the loop's window is the loop's. */
+static const struct lkv_ops log_node_ops = {.submit = node_submit,
+                                            .close = close_node,
+                                            .now_ns = now_ns,
+                                            .role_watch = role_watch,
+                                            .consumed = consumed};
 
 /* A node alone needs nobody to lead: when the caller has the handle, everything acknowledged before is
  * there to read. With a full disk it is what local reads show. */
@@ -124,7 +136,7 @@ int node_open(struct lkv **out, const struct lkv_options *options, struct reason
         close_world(&world);
         return rc;
     }
-    node->handle.ops = &node_ops;
+    node->handle.ops = node->identity.model == MODEL_LOG ? &log_node_ops : &node_ops;
     node->handle.timeout_ms = options->timeout_ms;
     node->handle.key_bytes_max = options->key_bytes_max;
     node->handle.value_bytes_max = options->value_bytes_max;

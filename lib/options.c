@@ -47,7 +47,8 @@ enum option_kind {
     X(offline, KIND_SWITCH, offline, "off", 0, 0,                                                 \
       "on: the directory of one member of several is opened for local reads, without the others") \
     X(engine, KIND_ENGINE, dir, "memory", 0, 0, "memory: the only engine of this version")        \
-    X(model, KIND_MODEL, dir, "kv", 0, 0, "kv: the only model of this version")                   \
+    X(model, KIND_MODEL, model, "", 0, 0,                                                         \
+      "kv: keys and values; log: records by index; empty: the directory's, kv in a new one")      \
     X(timeout_ms, KIND_MS, timeout_ms, "5s", 1, 24 * 3600 * 1000,                                 \
       "ms for a whole call that states no timeout of its own")                                    \
     X(heartbeat_ms, KIND_MS, heartbeat_ms, "50", 1, 60 * 1000,                                    \
@@ -75,6 +76,14 @@ enum option_kind {
       "log entries kept behind an image for followers that lag")                                  \
     X(sessions_max, KIND_NUMBER, sessions_max, "4096", 1, KV_SESSIONS_MAX,                        \
       "sessions that may be open in the cluster, as its leader's option says")                    \
+    X(retention_ms, KIND_MS, retention_ms, "0", 0, UINT64_C(10) * 366 * 24 * 3600 * 1000,         \
+      "ms after which records of model log may go, in whole segments; 0: never")                  \
+    X(retention_bytes, KIND_BYTES, retention_bytes, "0", 0, UINT64_C(1) << 50,                    \
+      "bytes of segment files of model log that are kept, the oldest go first; 0: all")           \
+    X(hold_bytes_max, KIND_BYTES, hold_bytes_max, "1GiB", 0, UINT64_C(1) << 50,                   \
+      "bytes of segment files of model log that are kept only because something holds them")      \
+    X(ready_timeout_ms, KIND_MS, ready_timeout_ms, "10s", 100, 3600 * 1000,                       \
+      "ms after which a leader whose gating tails are not done hands over")                       \
     X(connections_max, KIND_NUMBER, connections_max, "1024", 1, 65536,                            \
       "connections of clients at most")                                                           \
     X(connections, KIND_NUMBER, connections, "1", 1, 64,                                          \
@@ -140,6 +149,25 @@ static int set_only(const char *text, const char *only, const char *what, struct
                             what);
 }
 
+const char *model_name(enum model model) {
+    switch (model) {
+    case MODEL_ANY: return "";
+    case MODEL_KV: return "kv";
+    case MODEL_LOG: return "log";
+    }
+    return "";
+}
+
+static int set_model(struct lkv_options *options, const char *text, struct reason *why) {
+    for (enum model model = MODEL_ANY; model <= MODEL_LOG; model++) {
+        if (strcmp(text, model_name(model)) == 0) {
+            options->model = model;
+            return 0;
+        }
+    }
+    return reason_set(why, LKV_EOPTION, "expected kv or log");
+}
+
 static int set_number(const struct option_row *row, enum option_unit unit, const char *text,
                       struct lkv_options *options, struct reason *why) {
     uint64_t *field = (uint64_t *)(void *)((char *)options + row->offset);
@@ -157,7 +185,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
         return option_endpoints(text, options->endpoints, &options->endpoint_count, why);
     case KIND_SWITCH: return option_switch(text, (bool *)((char *)options + row->offset), why);
     case KIND_ENGINE: return set_only(text, "memory", "engine", why);
-    case KIND_MODEL: return set_only(text, "kv", "model", why);
+    case KIND_MODEL: return set_model(options, text, why);
     case KIND_NUMBER: return set_number(row, UNIT_NONE, text, options, why);
     case KIND_BYTES: return set_number(row, UNIT_BYTES, text, options, why);
     case KIND_MS: return set_number(row, UNIT_MS, text, options, why);

@@ -7,6 +7,14 @@
 
 enum { OPTION_PEERS_MAX = 7, OPTION_ENDPOINTS_MAX = 16, NAME_SIZE = 64, ADDRESS_SIZE = 272 };
 
+/* What the replicated log is for. */
+enum model {
+    MODEL_ANY, /* of the option: as the directory says, MODEL_KV in a new one */
+    MODEL_KV,  /* entries are commands of the state machine */
+    MODEL_LOG  /* entries are the caller's records: the log is the final state */
+};
+const char *model_name(enum model model); /* "kv", "log", "" */
+
 struct option_peer {
     char name[NAME_SIZE];
     char address[ADDRESS_SIZE]; /* HOST:PORT */
@@ -22,6 +30,7 @@ struct lkv_options {
     size_t endpoint_count;
     bool forward;                    /* on */
     bool offline;                    /* off */
+    enum model model;                /* MODEL_ANY */
     uint64_t timeout_ms;             /* 5000 */
     uint64_t heartbeat_ms;           /* 50 */
     uint64_t election_ms;            /* 300: delays are drawn from [it, twice it] */
@@ -34,10 +43,14 @@ struct lkv_options {
     uint64_t peer_inflight_requests; /* 512 */
     uint64_t window_bytes;           /* applied entries kept in memory for followers, 8 MiB */
     uint64_t image_log_bytes;        /* log written since the last image before the next, 64 MiB */
-    uint64_t keep_entries;    /* log entries kept behind an image for slow followers, 10000 */
-    uint64_t sessions_max;    /* 4096 */
-    uint64_t connections_max; /* 1024 */
-    uint64_t connections;     /* a client's, to its node; 1 */
+    uint64_t keep_entries;     /* log entries kept behind an image for slow followers, 10000 */
+    uint64_t sessions_max;     /* 4096 */
+    uint64_t retention_ms;     /* of records in log mode; 0: for ever */
+    uint64_t retention_bytes;  /* 0: no limit */
+    uint64_t hold_bytes_max;   /* kept only because of holds, 1 GiB */
+    uint64_t ready_timeout_ms; /* a leader that its tails keep from being ready hands over, 10000 */
+    uint64_t connections_max;  /* 1024 */
+    uint64_t connections;      /* a client's, to its node; 1 */
     struct trace trace;
     char error[REASON_SIZE]; /* of the last failed set */
 };

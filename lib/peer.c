@@ -72,7 +72,8 @@ static void fill_hello(struct node *node, const struct link *link, struct hello 
                             .start_counter = identity->start_counter,
                             .boot_nonce = node->boot_nonce,
                             .conn_nonce = link->conn_nonce,
-                            .sequence = ++node->hello_sequence};
+                            .sequence = ++node->hello_sequence,
+                            .model = identity->model};
     (void)snprintf(hello->name, sizeof(hello->name), "%s", identity->name);
     (void)snprintf(hello->address, sizeof(hello->address), "%s", node->founding.self_address);
     if (identity->cluster_id != 0) {
@@ -212,6 +213,10 @@ static int check_cluster(const struct node *node, const struct hello *hello, str
     if (hello->group_id != own->group_id) {
         return reason_set(why, LKV_EIDENTITY, "group %" PRIu64 " expected, %s has %" PRIu64,
                           own->group_id, hello->name, hello->group_id);
+    }
+    if (hello->model != own->model) {
+        return reason_set(why, LKV_EIDENTITY, "%s has model %s, %s has model %s", own->name,
+                          model_name(own->model), hello->name, model_name(hello->model));
     }
     if (own->cluster_id != 0 && hello->cluster_id != 0 && hello->cluster_id != own->cluster_id) {
         return reason_set(why, LKV_EIDENTITY,

@@ -102,31 +102,50 @@ static void lose(struct pending *pending, struct request *request, const char *w
     }
 }
 
-static void replaced(struct pending *pending, struct request *request) {
-    if (!try_again(pending, request)) {
+static uint64_t first_index(const struct request *request) {
+    return request->record_count > 1 ? request->index + 1 - request->record_count : request->index;
+}
+
+static void replaced(struct pending *pending, struct request *request, uint64_t index) {
+    if (request->survived > 0) {
+        request_fail(request, LKV_EUNKNOWN,
+                     "leadership was lost: of %zu records from index %llu on, those below %llu are "
+                     "in the log, or some of them, and the others are not",
+                     request->record_count, (unsigned long long)first_index(request),
+                     (unsigned long long)index);
+    } else if (!try_again(pending, request)) {
         request_fail(request, LKV_ENOTLEADER,
                      "leadership was lost, and another entry took index %llu: not done",
-                     (unsigned long long)request->index);
+                     (unsigned long long)index);
     }
 }
 
+/* A batch is decided by the first of its indices that another term takes, or else by its last. */
 static void decide_orphans(struct pending *pending, uint64_t index, uint64_t term,
                            struct request **found) {
     struct list_link *next;
     for (struct list_link *at = pending->orphans.next; at != &pending->orphans; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
-        if (request->index > index) {
+        if (request->index >= index + LKV_APPEND_RECORDS_MAX) {
             break;
+        }
+        if (first_index(request) > index) {
+            continue;
+        }
+        bool same = request->term == term && *found == NULL;
+        if (same && request->index > index) {
+            request->survived++;
+            continue;
         }
         list_remove(at);
         pending->waiting--;
         if (request->index < index) {
             lose(pending, request, "passed over while this node did not lead");
-        } else if (request->term == term && *found == NULL) {
+        } else if (same) {
             *found = request;
         } else {
-            replaced(pending, request);
+            replaced(pending, request, index);
         }
     }
 }
@@ -169,6 +188,8 @@ void pending_skip(struct pending *pending, uint64_t index) {
             list_remove(at);
             pending->waiting--;
             lose(pending, request, "covered by an image from another node");
+        } else if (first_index(request) <= index) {
+            request->survived = 1; /* at least as far as anybody knows */
         }
     }
 }

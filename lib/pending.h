@@ -29,14 +29,16 @@ void pending_fini(struct pending *pending); /* must be empty */
 /* Makes room for `more` waiters, so that pending_add cannot fail. LKV_ENOMEM. */
 MUST_USE int pending_reserve(struct pending *pending, size_t more);
 
-/* `index` is above all earlier ones of this term; index and term are stored in the request. */
+/* `index` is above all earlier ones of this term; index and term are stored in the request. Of a batch
+ * it is the last one's: its records are side by side, and there with the last one are all of them. */
 void pending_add(struct pending *pending, struct request *request, uint64_t index, uint64_t term);
 
 /* This node no longer leads the term of its waiters. */
 void pending_orphan(struct pending *pending);
 
 /* The waiter of (index, term), removed, or NULL. Every orphan at or below `index` that this decides
- * otherwise is finished here: not done (another term), or unknown (passed over). */
+ * otherwise is finished here: not done (another term), or unknown (passed over; or a batch of which
+ * only the first records are there). */
 struct request *pending_take(struct pending *pending, uint64_t index, uint64_t term);
 
 /* State up to `index` came from elsewhere (an image): what waited there is unknown. */

@@ -41,7 +41,10 @@ struct remote {
     struct net_conn *conn; /* NULL when DOWN */
     struct wire_decoder *decoder;
     struct wire_input input;
-    struct buffer scratch;      /* the request being encoded */
+    struct buffer scratch; /* the request being encoded */
+    struct slice *records; /* owned: of the append being encoded */
+    size_t record_capacity;
+    uint64_t refused_appends;   /* that were answered so far: docs/formats/client-rpc.md says why */
     struct list_link unsent;    /* waits for the connection: nothing of it was written */
     struct list_link in_flight; /* written */
     struct slot *slots;         /* owned */
@@ -49,6 +52,7 @@ struct remote {
     uint32_t first_free; /* SLOTS_MAX: none */
     uint64_t sequence;
     size_t count;        /* in both lists */
+    size_t appends;      /* of them */
     size_t unsent_bytes; /* cost of those in `unsent`, while CONNECTING */
     struct deadlines deadlines;
     uint64_t opened_ns;
@@ -103,6 +107,7 @@ static void enlist(struct remote *remote, struct request *request) {
     slot->request = request;
     remote->sequence++;
     remote->count++;
+    remote->appends += request->op == REQUEST_APPEND;
     list_push_back(remote->state == REMOTE_UP ? &remote->in_flight : &remote->unsent,
                    &request->link);
     deadlines_add(&remote->deadlines, request);
@@ -114,6 +119,7 @@ static void delist(struct remote *remote, struct request *request) {
     remote->slots[i] = (struct slot){.request = NULL, .next_free = remote->first_free};
     remote->first_free = i;
     remote->count--;
+    remote->appends -= request->op == REQUEST_APPEND;
     if (remote->state == REMOTE_CONNECTING) {
         remote->unsent_bytes -= request->cost;
     }
@@ -138,6 +144,7 @@ static void end_call(struct remote *remote) {
     wire_input_fini(&remote->input);
     buffer_fini(&remote->scratch);
     mem_free(remote->slots);
+    mem_free(remote->records);
     mem_free(remote);
 }
 
@@ -172,11 +179,6 @@ static void break_off(struct remote *remote, int rc) {
 
 /* ------------------------------------------------------------------ replies */
 
-/* Definite, and perhaps another node's answer would be another one. */
-static bool is_refusal(int rc) {
-    return rc == LKV_ENOTLEADER || rc == LKV_ENOLEADER || rc == LKV_ESTOPPED || rc == LKV_ECLOSED;
-}
-
 /* The node does not know what became of a write that takes effect once: somebody else will, or the next
  * attempt makes it known. */
 static bool is_doubt(struct request *request) {
@@ -201,7 +203,9 @@ static int take_reply(struct remote *remote, struct request *request, struct sli
     if (rc == LKV_ENOMEM) {
         msg_clear(request->reply);
         answer_lost(request);
-    } else if (is_refusal(request->reply->rc) || is_doubt(request)) {
+    } else if (remote_is_refusal(request->reply->rc) || is_doubt(request)) {
+        /* Told, not counted: the answer to one that has timed out here is not seen. */
+        (void)lkv_msg_u64(request->reply, "refusals", &remote->refused_appends);
         remote->events.on_refused(remote->events.arg, request);
     } else {
         remote->answers++;
@@ -261,6 +265,10 @@ static enum wire_method method_of(enum request_op op) {
     case REQUEST_RANGE: return WIRE_RANGE;
     case REQUEST_STATUS: return WIRE_STATUS;
     case REQUEST_DIGEST: return WIRE_DIGEST;
+    case REQUEST_APPEND: return WIRE_APPEND;
+    case REQUEST_LOG_READ: return WIRE_LOG_READ;
+    case REQUEST_LOG_SPAN: return WIRE_LOG_SPAN;
+    case REQUEST_LOG_HOLD: break; /* a node's own */
     }
     return WIRE_PING;
 }
@@ -274,12 +282,36 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .key = request->key,
                               .end = request->end,
                               .command = blob_slice(request->command),
+                              .records = remote->records,
+                              .record_count = request->record_count,
+                              .in_term = request->in_term,
+                              .refusals = remote->refused_appends,
+                              .from = request->from,
+                              .bytes_max = request->bytes_max,
+                              .wait = request->wait,
                               .limit = request->limit,
                               .range_flags = request->range_flags,
                               .how = request->how,
                               .has_timeout = request->deadline_ns != UINT64_MAX,
                               .timeout_ms = timeout_for_node(request->deadline_ns - now_ns),
                               .flags = flags};
+}
+
+/* The records of an append as the codec wants them. LKV_ENOMEM. */
+static int gather_records(struct remote *remote, const struct request *request) {
+    if (request->op != REQUEST_APPEND) {
+        return 0;
+    }
+    struct slice *records = mem_array_grow(remote->records, &remote->record_capacity,
+                                           request->record_count, sizeof(*records));
+    if (records == NULL) {
+        return LKV_ENOMEM;
+    }
+    remote->records = records;
+    for (size_t i = 0; i < request->record_count; i++) {
+        records[i] = blob_slice(request->records[i]);
+    }
+    return 0;
 }
 
 static int write_call(struct remote *remote, const struct wire_call *call) {
@@ -299,12 +331,20 @@ static int write_call(struct remote *remote, const struct wire_call *call) {
     return rc;
 }
 
+static int write_request(struct remote *remote, const struct request *request, uint64_t now_ns) {
+    int rc = gather_records(remote, request);
+    if (rc != 0) {
+        return rc;
+    }
+    struct wire_call call = call_of(remote, request, now_ns);
+    return write_call(remote, &call);
+}
+
 /* Until the connection stands nothing is written, so that a request which expires by then has
  * definitely not been sent: bytes in the connection's queue could not be taken back. */
 static int write_or_wait(struct remote *remote, const struct request *request, uint64_t now_ns) {
     if (remote->state == REMOTE_UP) {
-        struct wire_call call = call_of(remote, request, now_ns);
-        return write_call(remote, &call);
+        return write_request(remote, request, now_ns);
     }
     if (remote->unsent_bytes + request->cost > OUTPUT_BYTES_MAX) {
         return LKV_EBUSY;
@@ -324,8 +364,7 @@ static int write_unsent(struct remote *remote) {
             lose(remote, request, false, LKV_ETIMEOUT);
             continue;
         }
-        struct wire_call call = call_of(remote, request, now_ns);
-        rc = write_call(remote, &call);
+        rc = write_request(remote, request, now_ns);
         if (rc == 0) {
             list_remove(&request->link);
             list_push_back(&remote->in_flight, &request->link);
@@ -513,6 +552,10 @@ bool remote_up(const struct remote *remote) {
 
 size_t remote_in_flight(const struct remote *remote) {
     return remote->count;
+}
+
+size_t remote_appends_in_flight(const struct remote *remote) {
+    return remote->appends;
 }
 
 uint64_t remote_answers(const struct remote *remote) {

@@ -27,6 +27,11 @@ struct remote_events {
     bool may_pass_on;
 };
 
+/* Definite, and perhaps another node's answer would be another one: what on_refused is for. */
+static inline bool remote_is_refusal(int rc) {
+    return rc == LKV_ENOTLEADER || rc == LKV_ENOLEADER || rc == LKV_ESTOPPED || rc == LKV_ECLOSED;
+}
+
 /* Begins to connect; gives up after 2 s (on_down). Afterwards a node that answers nothing for 2.5 s
  * while it owes answers, not even a ping, counts as gone too. LKV_EINVAL (address), LKV_ENOMEM. */
 MUST_USE int remote_open(struct remote **out, struct loop *loop, struct net *net,
@@ -36,6 +41,7 @@ MUST_USE int remote_open(struct remote **out, struct loop *loop, struct net *net
 void remote_close(struct remote *remote);
 bool remote_up(const struct remote *remote);
 size_t remote_in_flight(const struct remote *remote);
+size_t remote_appends_in_flight(const struct remote *remote);
 uint64_t remote_answers(const struct remote *remote); /* replies that were no refusal, in total */
 
 /* Silent for half a second although it owes answers: better send it nothing more for now. */

@@ -1,6 +1,7 @@
 #include "lib/request.h"
 
 #include "base/assert.h"
+#include "base/crc.h"
 #include "base/mem.h"
 #include "lib/session.h"
 
@@ -39,6 +40,33 @@ int request_set_keys(struct request *request, struct slice key, struct slice end
     request->key = slice_of(bytes->data, key.size);
     request->end = slice_of(bytes->data + key.size, end.size);
     return 0;
+}
+
+int request_set_records(struct request *request, const struct slice *records, size_t count) {
+    ASSERT(request->records == NULL);
+    request->records = mem_calloc(count, sizeof(struct blob *));
+    if (request->records == NULL) {
+        return LKV_ENOMEM;
+    }
+    request->record_count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct blob *record = blob_copy(records[i]);
+        if (record == NULL) {
+            return LKV_ENOMEM;
+        }
+        record->crc = crc32c(0, records[i]);
+        record->crc_known = true;
+        request->records[i] = record;
+    }
+    return 0;
+}
+
+size_t request_records_cost(const struct request *request) {
+    size_t cost = 0;
+    for (size_t i = 0; request->records != NULL && i < request->record_count; i++) {
+        cost += sizeof(struct blob) + blob_slice(request->records[i]).size;
+    }
+    return cost;
 }
 
 /* Before the final message is seen: whoever answers it with the next request finds room. */
@@ -96,6 +124,10 @@ void request_free(struct request *request) {
     }
     blob_unref(request->bytes);
     blob_unref(request->command);
+    for (size_t i = 0; request->records != NULL && i < request->record_count; i++) {
+        blob_unref(request->records[i]);
+    }
+    mem_free(request->records);
     lkv_msg_free(request->reply);
     mem_free(request);
 }

@@ -15,7 +15,11 @@ enum request_op {
     REQUEST_GET,
     REQUEST_RANGE,
     REQUEST_STATUS,
-    REQUEST_DIGEST
+    REQUEST_DIGEST,
+    REQUEST_APPEND, /* records of the log itself: `records` */
+    REQUEST_LOG_READ,
+    REQUEST_LOG_SPAN,
+    REQUEST_LOG_HOLD /* a node's own; key: the name */
 };
 
 struct request {
@@ -40,8 +44,14 @@ struct request {
     struct lkv_session *in_session; /* owned reference, or NULL: is told the answer */
     uint64_t seq;                   /* in there */
 
-    size_t cost;           /* bytes that count against queue limits */
-    atomic_size_t *held;   /* NULL, or where the cost is counted until the request finishes */
+    struct blob **records; /* owned, with references; REQUEST_APPEND */
+    size_t record_count;   /* also when the log has taken the references */
+    uint64_t in_term;      /* REQUEST_APPEND: 0, or the only term in which it may be appended */
+    uint64_t from;         /* REQUEST_LOG_READ, REQUEST_LOG_HOLD: index */
+    size_t bytes_max;      /* REQUEST_LOG_READ */
+    bool wait;           /* REQUEST_LOG_READ: answered when there is a record, or at the deadline */
+    size_t cost;         /* bytes that count against queue limits */
+    atomic_size_t *held; /* NULL, or where the cost is counted until the request finishes */
     uint64_t deadline_ns;  /* of the loop's clock; UINT64_MAX: none */
     struct lkv_msg *reply; /* owned until finish */
 
@@ -50,8 +60,10 @@ struct request {
     void (*on_finish)(struct request *request);
     void *owner, *tag; /* of on_finish */
 
-    /* The holder's own: index and term of the log entry, or a wire number. */
+    /* The holder's own: index (of a batch: the last one's) and term of the log entry, or a wire
+     * number. */
     uint64_t index, term, number;
+    size_t survived; /* records of a batch that are known to be in the log, from its first on */
 };
 
 /* Returns owned with an empty reply, or NULL. */
@@ -59,6 +71,13 @@ struct request *request_new(enum request_op op);
 
 /* Copies key and end into one blob. LKV_ENOMEM. */
 MUST_USE int request_set_keys(struct request *request, struct slice key, struct slice end);
+
+/* Copies the records, each into a blob with its checksum. LKV_ENOMEM. */
+MUST_USE int request_set_records(struct request *request, const struct slice *records,
+                                 size_t count);
+
+/* What they hold in memory; 0 for other operations. */
+size_t request_records_cost(const struct request *request);
 
 /* Calls on_finish and frees. request_fail fills the reply first, as msg_set_rc does. The request is on
  * no list any more. A refusal after an attempt that may have taken effect becomes LKV_EUNKNOWN. */
@@ -70,7 +89,8 @@ void request_free(struct request *request);
 
 /* True for operations that change nothing. */
 static inline bool request_is_read(const struct request *request) {
-    return request->op != REQUEST_WRITE;
+    return request->op != REQUEST_WRITE && request->op != REQUEST_APPEND &&
+           request->op != REQUEST_LOG_HOLD;
 }
 
 /* True for those that may be tried again whatever happened. */

@@ -93,6 +93,17 @@ static int fill_propose(const struct wire_call *call, const struct limits *limit
     return rc == 0 ? encode_foreign(limits, &command, call->command, request, why) : rc;
 }
 
+static int fill_append(const struct wire_call *call, const struct limits *limits,
+                       struct request *request, struct reason *why) {
+    int rc = limits_check_records(limits, call->records, call->record_count, why);
+    if (rc != 0) {
+        return rc;
+    }
+    request->in_term = call->in_term;
+    rc = request_set_records(request, call->records, call->record_count);
+    return rc == 0 ? 0 : out_of_memory(why);
+}
+
 /* ------------------------------------------------------------------ reads */
 
 static int fill_get(const struct wire_call *call, const struct limits *limits,
@@ -128,6 +139,9 @@ static enum request_op op_of(enum wire_method method) {
     case WIRE_RANGE: return REQUEST_RANGE;
     case WIRE_STATUS: return REQUEST_STATUS;
     case WIRE_DIGEST: return REQUEST_DIGEST;
+    case WIRE_APPEND: return REQUEST_APPEND;
+    case WIRE_LOG_READ: return REQUEST_LOG_READ;
+    case WIRE_LOG_SPAN: return REQUEST_LOG_SPAN;
     case WIRE_PING:
     case WIRE_PUT:
     case WIRE_DELETE:
@@ -148,6 +162,13 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
     case WIRE_SESSION_CLOSE: return fill_session(call, limits, request, why);
     case WIRE_GET: return fill_get(call, limits, request, why);
     case WIRE_RANGE: return fill_range(call, limits, request, why);
+    case WIRE_APPEND: return fill_append(call, limits, request, why);
+    case WIRE_LOG_READ:
+        request->from = call->from;
+        request->bytes_max = call->bytes_max < SIZE_MAX ? (size_t)call->bytes_max : SIZE_MAX;
+        request->wait = call->wait;
+        break;
+    case WIRE_LOG_SPAN: request->how = call->how; break;
     case WIRE_STATUS:
     case WIRE_DIGEST:
     case WIRE_PING: break;
@@ -155,9 +176,14 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
     return 0;
 }
 
-static size_t reply_bytes(enum request_op op) {
-    switch (op) {
-    case REQUEST_WRITE: return 0;
+static size_t reply_bytes(const struct request *request) {
+    switch (request->op) {
+    case REQUEST_WRITE:
+    case REQUEST_APPEND:
+    case REQUEST_LOG_SPAN:
+    case REQUEST_LOG_HOLD: return 0;
+    /* One that waits occupies nothing; many of them must not keep a connection from being read. */
+    case REQUEST_LOG_READ: return request->wait ? GET_REPLY_BYTES : PAGE_REPLY_BYTES;
     case REQUEST_GET: return GET_REPLY_BYTES;
     case REQUEST_RANGE: return PAGE_REPLY_BYTES;
     case REQUEST_STATUS:
@@ -181,8 +207,9 @@ int server_call_request(const struct wire_call *call, const struct limits *limit
         request_free(request);
         return rc;
     }
-    request->cost = sizeof(*request) + sizeof(*request->reply) + reply_bytes(request->op) +
-                    blob_slice(request->bytes).size + blob_slice(request->command).size;
+    request->cost = sizeof(*request) + sizeof(*request->reply) + reply_bytes(request) +
+                    blob_slice(request->bytes).size + blob_slice(request->command).size +
+                    request_records_cost(request);
     *out = request;
     return 0;
 }

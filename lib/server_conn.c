@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "lib/remote.h"
 #include "lib/server_call.h"
 
 #include <inttypes.h>
@@ -100,6 +101,14 @@ static void resume_later(struct server_conn *conn) {
     }
 }
 
+/* The sender of many appends at once is told how many of them were refused so far. */
+static void count_refused(struct server_conn *conn, struct lkv_msg *reply) {
+    if (remote_is_refusal(reply->rc)) {
+        conn->refused_appends++;
+        msg_set_u64(reply, "refusals", conn->refused_appends);
+    }
+}
+
 static void on_finish(struct request *request) {
     struct server_conn *conn = request->owner;
     ASSERT(conn->pending > 0 && conn->work_bytes >= request->cost);
@@ -112,6 +121,9 @@ static void on_finish(struct request *request) {
     }
     struct lkv_msg *reply = request->reply;
     request->reply = NULL;
+    if (request->op == REQUEST_APPEND) {
+        count_refused(conn, reply);
+    }
     conn->pending++; /* closing may not free it yet */
     server_reply(conn, (uint64_t)(uintptr_t)request->tag, reply);
     conn->pending--;
@@ -126,9 +138,19 @@ static uint64_t deadline_of(const struct server *server, const struct wire_call 
     return loop_now_ns(server->loop) + timeout_ms * (NS_PER_S / 1000);
 }
 
+/* An append behind a refused one, sent before its sender heard of that: were it accepted, it would
+ * overtake the refused one, which comes again. */
+static bool overtakes(const struct server_conn *conn, const struct wire_call *call) {
+    return call->method == WIRE_APPEND && call->has_refusals &&
+           call->refusals != conn->refused_appends;
+}
+
 static int submit(struct server_conn *conn, const struct wire_call *call, struct reason *why) {
     struct server *server = conn->server;
     struct request *request;
+    if (overtakes(conn, call)) {
+        return reason_set(why, LKV_ENOLEADER, "an earlier append of this connection was refused");
+    }
     int rc = server_call_request(call, &server->limits, &request, why);
     if (rc != 0) {
         return rc;
@@ -167,6 +189,7 @@ static int take_frame(void *arg, struct slice frame) {
     }
     if (rc != 0 || call.method == WIRE_PING) {
         if (conn->net != NULL) {
+            conn->refused_appends += call.method == WIRE_APPEND && remote_is_refusal(rc);
             server_reply_error(conn, call.number, rc, &why);
         }
     }

@@ -53,6 +53,7 @@ struct server_conn {
     size_t work_bytes;     /* their cost */
     size_t work_pages;     /* of them, ranges */
     struct list_link held; /* finished replies that wait for room, number in the tag */
+    uint64_t refused_appends;
 
     uint64_t frame_since_ns; /* a frame is half here since; 0: none is */
     size_t output_bytes;     /* queued, as counted in the server's */

@@ -134,6 +134,9 @@ void server_reply_error(struct server_conn *conn, uint64_t number, int rc,
     if (rc != 0) {
         msg_set_rc(reply, rc, "%s", why->text[0] != '\0' ? why->text : error_text(rc));
     }
+    if (conn->refused_appends > 0) {
+        msg_set_u64(reply, "refusals", conn->refused_appends);
+    }
     server_reply(conn, number, reply);
 }
 

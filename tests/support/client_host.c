@@ -70,6 +70,10 @@ static void answer(struct host *host, struct request *request) {
     case REQUEST_RANGE: range(host->store, request); break;
     case REQUEST_STATUS: msg_set_str(request->reply, "id", "host"); break;
     case REQUEST_DIGEST: msg_set_u64(request->reply, "digest", host->store->index); break;
+    case REQUEST_APPEND:
+    case REQUEST_LOG_READ:
+    case REQUEST_LOG_SPAN:
+    case REQUEST_LOG_HOLD: msg_set_rc(request->reply, LKV_EUNSUPPORTED, NULL); break;
     }
     request_finish(request);
 }

@@ -485,7 +485,7 @@ Test(lib_wire_input, refuses_what_announces_too_much) {
         REFUSAL("\x94\x00\x01\xa3put\x93\xc6\xff\xff\xff\xff", LKV_ETOOLARGE, false),
         REFUSAL("\x94\x00\x01\xa3put\x93\xc6\x80\x00\x00\x00", LKV_ETOOLARGE, false),
         REFUSAL("\x94\x00\x01\xa3put\x93\xc6\x01\x10\x00\x00", LKV_ETOOLARGE, false), /* 17 MiB */
-        REFUSAL("\x94\x00\x01\xa3put\x9f\x9f\x9f\x9f", LKV_ETOOLARGE, false),         /* objects */
+        REFUSAL("\x94\x00\x01\xa3put\x93\xdc\x05\x00", LKV_ETOOLARGE, false),         /* objects */
         REFUSAL("\x94\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91", LKV_EPROTOCOL, false),
         REFUSAL("\x94\xc1", LKV_EPROTOCOL, false),
         REFUSAL("\x94\xd4\x01\x02", LKV_EPROTOCOL, false), /* an extension */

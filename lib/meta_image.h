@@ -1,0 +1,36 @@
+/* The image of a node whose log is the final state: everything but the records, as of one entry. It is
+ * durable before the log up to that entry goes (rule 14), and a node that lacks that part goes on from
+ * it. docs/formats/meta-image.md is its table. */
+#ifndef LIB_META_IMAGE_H
+#define LIB_META_IMAGE_H
+
+#include "base/buffer.h"
+#include "lib/identity.h"
+
+enum {
+    META_IMAGE_VERSION = 1,
+    META_IMAGE_FEATURE_LEVEL = 1,
+    META_IMAGE_SIZE_MAX = 16 * 1024 * 1024
+};
+
+/* Numbers never change meaning. Ascending in the file. 3 is reserved for sessions. */
+enum meta_image_section { META_IMAGE_MEMBERS = 1 };
+
+struct meta_image {
+    uint32_t feature_level;
+    uint64_t cluster_id, group_id;
+    uint64_t index, term; /* of the last entry that it covers */
+    struct identity_member members[OPTION_PEERS_MAX];
+    size_t member_count;
+};
+
+void meta_image_encode(const struct meta_image *image, struct buffer *out);
+
+/* LKV_EDAMAGED; LKV_EVERSION for a version, feature level or section of a newer program. `why` gets
+ * the text without the file's name. */
+MUST_USE int meta_image_decode(struct slice bytes, struct meta_image *out, struct reason *why);
+
+MUST_USE int meta_image_load(struct disk *disk, const char *path, struct meta_image *out,
+                             struct reason *why);
+
+#endif

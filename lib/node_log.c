@@ -1,0 +1,233 @@
+/* Reads of the log itself: what the window holds is answered at once, older records come from disk on
+ * the bulk thread, and who asks for records that are not there yet may wait for them.
+ *
+ *   from <= applied ── in the window ──> answer
+ *          |      └─── on disk ──(bulk thread)──> answer
+ *          └ beyond: empty answer, or log_waits until applied moves
+ *
+ * Nothing above `applied` is ever shown, and that is committed (L21). The cluster's own entries are
+ * passed over; a read that finds only such says where to go on. */
+#include "lib/node.h"
+
+#include "base/mem.h"
+
+enum { PAGE_BYTES = 1024 * 1024, PAGE_RECORDS = 4096 };
+
+struct log_read_job {
+    struct loop_job job;
+    struct node *node;
+    struct request *request;
+    uint64_t to;
+    struct entry entries[PAGE_RECORDS];
+    size_t count;
+    int rc;
+    struct reason why;
+};
+
+static uint64_t first_kept(const struct node *node) {
+    return node->log != NULL ? log_first(node->log) : 1;
+}
+
+static void set_span(const struct node *node, struct lkv_msg *reply) {
+    uint64_t first = first_kept(node);
+    /* A log that was just restarted begins behind what is applied. */
+    msg_set_u64(reply, "first", first);
+    msg_set_u64(reply, "commit", node->applied);
+}
+
+void node_log_span(struct node *node, struct request *request) {
+    set_span(node, request->reply);
+}
+
+static void refuse_truncated(struct node *node, struct request *request) {
+    uint64_t first = first_kept(node);
+    set_span(node, request->reply);
+    request_fail(request, LKV_ETRUNCATED, "index %llu is gone, %s keeps the log from %llu on",
+                 (unsigned long long)request->from, node->options.id, (unsigned long long)first);
+}
+
+static void finish_page(struct node *node, struct request *request, uint64_t next) {
+    msg_set_u64(request->reply, "next", next);
+    set_span(node, request->reply);
+    request_finish(request);
+}
+
+static size_t bytes_wanted(const struct request *request) {
+    return request->bytes_max > 0 && request->bytes_max < PAGE_BYTES ? request->bytes_max
+                                                                     : PAGE_BYTES;
+}
+
+/* One page under construction. */
+struct page {
+    struct lkv_msg *reply;
+    size_t bytes, bytes_max, capacity;
+    uint64_t next;
+};
+
+/* False: it is full. */
+static bool take(struct page *page, const struct entry *entry) {
+    size_t size = blob_slice(entry->payload).size;
+    size_t count = page->reply->record_count;
+    if (entry->type == ENTRY_COMMAND) {
+        if (count == page->capacity || (count > 0 && page->bytes + size > page->bytes_max)) {
+            return false;
+        }
+        msg_records_add(page->reply, entry);
+        page->bytes += size;
+    }
+    page->next = entry->index + 1;
+    return true;
+}
+
+static int begin_page(struct node *node, struct request *request, uint64_t entries,
+                      struct page *page) {
+    *page = (struct page){.reply = request->reply,
+                          .bytes_max = bytes_wanted(request),
+                          .capacity = entries < PAGE_RECORDS ? (size_t)entries : PAGE_RECORDS,
+                          .next = request->from};
+    return msg_records_reserve(request->reply, page->capacity, node->extents);
+}
+
+static void fail_no_memory(struct request *request) {
+    msg_clear(request->reply);
+    request_fail(request, LKV_ENOMEM, "no memory for a page of records");
+}
+
+static void answer_from_window(struct node *node, struct request *request) {
+    struct page page;
+    if (begin_page(node, request, node->applied + 1 - request->from, &page) != 0) {
+        fail_no_memory(request);
+        return;
+    }
+    const struct entry *entry;
+    while (page.next <= node->applied && (entry = node_entry(node, page.next)) != NULL &&
+           take(&page, entry)) {
+    }
+    finish_page(node, request, page.next);
+}
+
+/* ------------------------------------------------------------------ from disk */
+
+static void read_run(struct loop_job *base) {
+    struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
+    job->rc = log_read(job->node->log, job->request->from, job->to, bytes_wanted(job->request),
+                       job->entries, PAGE_RECORDS, &job->count, &job->why);
+}
+
+static void answer_from_disk(struct log_read_job *job) {
+    struct request *request = job->request;
+    struct node *node = job->node;
+    struct page page;
+    if (begin_page(node, request, job->count, &page) != 0) {
+        fail_no_memory(request);
+        return;
+    }
+    for (size_t i = 0; i < job->count && take(&page, &job->entries[i]); i++) {
+    }
+    finish_page(node, request, page.next);
+}
+
+static void read_done(struct loop_job *base) {
+    struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    if (job->rc == LKV_ETRUNCATED) {
+        refuse_truncated(node, job->request);
+    } else if (job->rc != 0) {
+        trace_line(&node->trace, TRACE_ERROR, "log-read-failed", "%s", job->why.text);
+        request_fail(job->request, job->rc, "%s", job->why.text);
+    } else {
+        answer_from_disk(job);
+    }
+    for (size_t i = 0; i < job->count; i++) {
+        blob_unref(job->entries[i].payload);
+    }
+    mem_free(job);
+}
+
+static void read_from_disk(struct node *node, struct request *request) {
+    struct log_read_job *job = mem_alloc(sizeof(*job));
+    if (job == NULL) {
+        fail_no_memory(request);
+        return;
+    }
+    job->node = node;
+    job->request = request;
+    job->to = node->applied;
+    job->count = 0;
+    job->why.text[0] = '\0';
+    job->job = (struct loop_job){.run = read_run, .done = read_done};
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}
+
+/* ------------------------------------------------------------------ asked */
+
+/* A record at `from` is visible. */
+static void serve(struct node *node, struct request *request) {
+    if (request->from < first_kept(node)) {
+        refuse_truncated(node, request);
+    } else if (node_entry(node, request->from) != NULL) {
+        answer_from_window(node, request);
+    } else {
+        read_from_disk(node, request);
+    }
+}
+
+void node_log_read(struct node *node, struct request *request) {
+    if (request->from == 0) {
+        request->from = first_kept(node);
+    }
+    if (request->from <= node->applied) {
+        serve(node, request);
+    } else if (request->wait) {
+        list_push_back(&node->log_waits, &request->link);
+        if (request->deadline_ns < node->next_expiry_ns) {
+            node->next_expiry_ns = request->deadline_ns;
+        }
+    } else if (request->from < first_kept(node)) {
+        refuse_truncated(node, request);
+    } else {
+        finish_page(node, request, request->from);
+    }
+}
+
+void node_log_serve(struct node *node) {
+    if (node->log_waited == node->applied) {
+        return;
+    }
+    node->log_waited = node->applied;
+    struct list_link *next;
+    for (struct list_link *at = node->log_waits.next; at != &node->log_waits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->from <= node->applied) {
+            list_remove(at);
+            serve(node, request);
+        }
+    }
+}
+
+uint64_t node_log_expire(struct node *node, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    struct list_link *next;
+    for (struct list_link *at = node->log_waits.next; at != &node->log_waits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            list_remove(at);
+            finish_page(node, request, request->from);
+        } else if (request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    return earliest;
+}
+
+void node_log_fail_all(struct node *node, int rc, const char *text) {
+    struct list_link *link;
+    while ((link = list_pop_front(&node->log_waits)) != NULL) {
+        request_fail(LIST_ITEM(link, struct request, link), rc, "%s", text);
+    }
+}

@@ -1,0 +1,190 @@
+/* Retention in log mode: looks now and then how old and how large the log is, and says how far its
+ * beginning may go; the image station then makes the meta-image that must be durable first (rule 14).
+ * Holds are durable before they are acknowledged. */
+#include "lib/node.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    LOOK_MS_MAX = 1000,
+    SAMPLES_A_SPAN = 32, /* of retention_ms: what an age is rounded to */
+    SAVE_MS = 10 * 1000  /* a crash makes no more than that seem younger than it is */
+};
+
+struct retention_job {
+    struct loop_job job;
+    struct node *node;
+    struct retention retention; /* to be saved */
+    struct request *request;    /* a hold that it makes durable, or NULL */
+    int rc;
+    struct reason why;
+};
+
+/* ------------------------------------------------------------------ saving */
+
+static void next_hold(struct node *node);
+
+static void save_run(struct loop_job *base) {
+    struct retention_job *job = LIST_ITEM(base, struct retention_job, job);
+    job->rc = retention_save(job->node->world.disk, job->node->dir, &job->retention, &job->why);
+}
+
+/* A drop that was under way may have taken what the hold was for. */
+static void finish_hold(struct node *node, struct retention_job *job) {
+    struct request *request = job->request;
+    uint64_t first = node->log != NULL ? log_first(node->log) : 1;
+    if (job->rc != 0) {
+        request_fail(request, job->rc, "%s", job->why.text);
+    } else if (request->from != 0 && request->from < first) {
+        msg_set_u64(request->reply, "first", first);
+        request_fail(request, LKV_ETRUNCATED,
+                     "index %" PRIu64 " is gone, the log begins at %" PRIu64, request->from, first);
+    } else {
+        request_finish(request);
+    }
+}
+
+static void save_done(struct loop_job *base) {
+    struct retention_job *job = LIST_ITEM(base, struct retention_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    node->retention_saving = false;
+    if (job->rc != 0) {
+        trace_line(&node->trace, TRACE_WARN, "retention-not-saved", "%s", job->why.text);
+    }
+    if (job->request != NULL) {
+        finish_hold(node, job);
+    }
+    mem_free(job);
+    next_hold(node);
+}
+
+/* False without memory. */
+static bool save(struct node *node, struct request *request) {
+    struct retention_job *job = mem_alloc(sizeof(*job));
+    if (job == NULL) {
+        return false;
+    }
+    *job = (struct retention_job){.node = node,
+                                  .retention = node->retention,
+                                  .request = request,
+                                  .job = {.run = save_run, .done = save_done}};
+    node->retention_saving = true;
+    node->retention_saved_ns = node_now(node);
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+    return true;
+}
+
+/* ------------------------------------------------------------------ holds */
+
+static void begin_hold(struct node *node, struct request *request) {
+    char name[NAME_SIZE];
+    (void)snprintf(name, sizeof(name), "%.*s", (int)request->key.size,
+                   (const char *)request->key.data);
+    uint64_t first = node->log != NULL ? log_first(node->log) : 1;
+    if (request->from != 0 && request->from < first) {
+        msg_set_u64(request->reply, "first", first);
+        request_fail(request, LKV_ETRUNCATED,
+                     "index %" PRIu64 " is gone, the log begins at %" PRIu64, request->from, first);
+        return;
+    }
+    struct retention before = node->retention;
+    if (retention_hold(&node->retention, name, request->from) != 0) {
+        request_fail(request, LKV_EBUSY, "there are %d holds already", RETENTION_HOLDS_MAX);
+        return;
+    }
+    /* It counts from now on: what is decided later must not undo it before it is durable. */
+    node->retention_drop_to = 0;
+    node->retention_next_ns = 0;
+    if (!save(node, request)) {
+        node->retention = before;
+        request_fail(request, LKV_ENOMEM, "no memory for a hold");
+    }
+}
+
+static void next_hold(struct node *node) {
+    while (!node->retention_saving && !list_empty(&node->hold_waits)) {
+        struct list_link *link = list_pop_front(&node->hold_waits);
+        begin_hold(node, LIST_ITEM(link, struct request, link));
+    }
+}
+
+void node_hold(struct node *node, struct request *request) {
+    list_push_back(&node->hold_waits, &request->link);
+    next_hold(node);
+}
+
+void node_hold_fail_all(struct node *node, int rc, const char *text) {
+    struct list_link *link;
+    while ((link = list_pop_front(&node->hold_waits)) != NULL) {
+        request_fail(LIST_ITEM(link, struct request, link), rc, "%s", text);
+    }
+}
+
+/* ------------------------------------------------------------------ looking */
+
+static void decide(struct node *node, uint64_t wall_ms) {
+    const struct lkv_options *options = &node->options;
+    const struct retention_rules rules = {.retention_ms = options->retention_ms,
+                                          .retention_bytes = options->retention_bytes,
+                                          .hold_bytes_max = options->hold_bytes_max,
+                                          .keep_entries = options->keep_entries};
+    size_t capacity = log_segments(node->log, NULL, 0);
+    struct log_segment *segments = mem_calloc(capacity, sizeof(*segments));
+    if (segments == NULL) {
+        return; /* the next look */
+    }
+    size_t count = log_segments(node->log, segments, capacity);
+    if (count <= capacity) { /* else one was begun meanwhile: the next look */
+        struct retention_verdict verdict;
+        retention_decide(&node->retention, &rules, segments, count, node->applied, wall_ms,
+                         &verdict);
+        node->retention_drop_to = verdict.drop_to;
+        if (verdict.lost != NULL) {
+            trace_line(&node->trace, TRACE_WARN, "hold-lost",
+                       "hold %s from %" PRIu64 " keeps more than hold_bytes_max (%" PRIu64
+                       "): the log goes on at %" PRIu64,
+                       verdict.lost->name, verdict.lost->keep_from, options->hold_bytes_max,
+                       verdict.drop_to + 1);
+        }
+    }
+    mem_free(segments);
+}
+
+static uint64_t look_every_ms(const struct node *node) {
+    uint64_t part = node->options.retention_ms / SAMPLES_A_SPAN;
+    return part > 0 && part < LOOK_MS_MAX ? part : LOOK_MS_MAX;
+}
+
+static void look(struct node *node, uint64_t now_ns) {
+    uint64_t wall_ms = loop_wall_ms(node->world.loop);
+    uint64_t part_ms = node->options.retention_ms / SAMPLES_A_SPAN;
+    bool sampled = node->options.retention_ms > 0 &&
+                   retention_sample(&node->retention, wall_ms, node->applied, part_ms);
+    if (sampled && !node->retention_saving &&
+        now_ns - node->retention_saved_ns >= SAVE_MS * MS_NS) {
+        (void)save(node, NULL);
+    }
+    decide(node, wall_ms);
+    if (node->retention_drop_to > node->image_index) {
+        node->turn_wanted = true; /* an image is due */
+    }
+}
+
+uint64_t node_retention_timer(struct node *node, uint64_t now_ns) {
+    bool asked = node->options.retention_ms > 0 || node->options.retention_bytes > 0;
+    if (!asked || node->identity.model != MODEL_LOG || !node->running || node->closing ||
+        node->stop_rc != 0) {
+        return UINT64_MAX;
+    }
+    if (now_ns >= node->retention_next_ns) {
+        node->retention_next_ns = now_ns + look_every_ms(node) * MS_NS;
+        look(node, now_ns);
+    }
+    return node->retention_next_ns;
+}

@@ -1,0 +1,60 @@
+/* What the replicated log is replayed into, seen by the stations of a node: keys and values
+ * (state_kv.c), or nothing at all, because the log itself is what is wanted (state_log.c).
+ *
+ * Replay and images go through this table, so that there is one replay, one way to save, send, receive
+ * and install an image, and one order in which a log's prefix goes (rule 14). */
+#ifndef LIB_STATE_H
+#define LIB_STATE_H
+
+#include "base/entry.h"
+#include "kv/kv.h"
+#include "lib/options.h"
+
+struct node;
+
+/* An image that is being made. */
+struct state_image {
+    uint64_t index, term; /* of the last entry that it covers */
+    uint64_t drop_to;     /* the log up to here goes when it is durable; 0: nothing */
+    void *frozen;         /* the state's own */
+    char summary[96];     /* for the trace, set by save */
+};
+
+/* An image that was read. */
+struct state_loaded {
+    uint64_t cluster_id, index, term;
+    void *state; /* the state's own, until restore or discard */
+};
+
+struct state_ops {
+    /* The state of a new or recovering node; freed by close (a state that was never opened is fine). */
+    int (*open)(struct node *node, struct reason *why);
+    void (*close)(struct node *node);
+
+    /* False: entries whose payload is not in memory count as applied without being read back. */
+    bool replays;
+
+    /* As kv_apply. Loop thread. */
+    int (*apply)(struct node *node, const struct entry *entries, size_t count,
+                 struct kv_result *results, size_t *applied, struct reason *why);
+
+    /* Whether an image is due now; then it is frozen, and `end` follows in any case. Loop thread. */
+    bool (*begin)(struct node *node, struct state_image *image);
+    /* Makes the file durable under `path`. Bulk thread. */
+    int (*save)(struct node *node, struct state_image *image, const char *path, struct reason *why);
+    void (*end)(struct state_image *image); /* any thread */
+
+    /* Reads and verifies all of it. Any worker thread, or before the loop runs. */
+    int (*load)(struct node *node, const char *path, struct state_loaded *out, struct reason *why);
+    /* The state becomes it, and `loaded` what was before, to be discarded. Loop thread. */
+    void (*restore)(struct node *node, struct state_loaded *loaded);
+    void (*discard)(struct state_loaded *loaded); /* any thread; a NULL state is fine */
+};
+
+extern const struct state_ops state_kv_ops, state_log_ops;
+
+static inline const struct state_ops *state_of(enum model model) {
+    return model == MODEL_LOG ? &state_log_ops : &state_kv_ops;
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* The state of model kv: the state machine of kv/. */
+#include "lib/state.h"
+
+#include "lib/node.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static struct kv_options options_of(const struct node *node) {
+    return (struct kv_options){.hash_seed = node->boot_nonce, .trace = &node->trace};
+}
+
+static int open_state(struct node *node, struct reason *why) {
+    struct kv_options options = options_of(node);
+    int rc = kv_open(&node->kv, &options);
+    return rc == 0 ? 0 : reason_set(why, rc, "no memory for the state machine");
+}
+
+static void close_state(struct node *node) {
+    kv_close(node->kv);
+    node->kv = NULL;
+}
+
+static int apply(struct node *node, const struct entry *entries, size_t count,
+                 struct kv_result *results, size_t *applied, struct reason *why) {
+    return kv_apply(node->kv, entries, count, results, applied, why);
+}
+
+/* ------------------------------------------------------------------ images */
+
+static bool begin(struct node *node, struct state_image *image) {
+    if (node->bytes_since_image < node->options.image_log_bytes ||
+        node->applied <= node->image_index) {
+        return false;
+    }
+    struct kv_view *view;
+    if (kv_view_open(node->kv, &view) != 0) {
+        return false; /* the next turn tries again */
+    }
+    struct kv_stamp stamp;
+    kv_view_stamp(view, &stamp);
+    /* What slow followers may still want stays. */
+    uint64_t keep = node->options.keep_entries;
+    *image = (struct state_image){.index = stamp.index,
+                                  .term = stamp.term,
+                                  .drop_to = stamp.index > keep ? stamp.index - keep : 0,
+                                  .frozen = view};
+    return true;
+}
+
+static int save(struct node *node, struct state_image *image, const char *path,
+                struct reason *why) {
+    struct kv_image_info info;
+    int rc = kv_image_save(image->frozen, node->world.disk, node->image_dir, path,
+                           node->identity.cluster_id, (struct slice){0}, &node->image_cancel, &info,
+                           why);
+    if (rc == 0) {
+        (void)snprintf(image->summary, sizeof(image->summary),
+                       "%" PRIu64 " keys, %" PRIu64 " bytes", info.keys, info.bytes);
+    }
+    return rc;
+}
+
+static void end(struct state_image *image) {
+    kv_view_close(image->frozen);
+}
+
+static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
+    struct kv_options options = options_of(node);
+    struct kv_image_info info;
+    struct kv *loaded;
+    int rc = kv_image_load(&loaded, &options, node->world.disk, path, &info, NULL, why);
+    if (rc == 0) {
+        *out = (struct state_loaded){.cluster_id = info.cluster_id,
+                                     .index = info.stamp.index,
+                                     .term = info.stamp.term,
+                                     .state = loaded};
+    }
+    return rc;
+}
+
+static void restore(struct node *node, struct state_loaded *loaded) {
+    kv_exchange(node->kv, loaded->state);
+}
+
+static void discard(struct state_loaded *loaded) {
+    kv_close(loaded->state);
+    loaded->state = NULL;
+}
+
+const struct state_ops state_kv_ops = {.open = open_state,
+                                       .close = close_state,
+                                       .replays = true,
+                                       .apply = apply,
+                                       .begin = begin,
+                                       .save = save,
+                                       .end = end,
+                                       .load = load,
+                                       .restore = restore,
+                                       .discard = discard};
