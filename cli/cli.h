@@ -25,6 +25,7 @@ struct command {
     const char *examples;
     const struct flag *flags;
     bool library_options;
+    const char *model; /* that a new --dir gets, and any other must have; NULL: as it is */
     size_t words_min, words_max;
     int (*run)(struct cli *cli); /* returns the exit code, having said why */
 };
@@ -32,7 +33,7 @@ struct command {
 extern const struct command command_serve, command_put, command_get, command_del, command_count,
     command_status, command_endpoint_hash, command_import, command_export, command_log_dump,
     command_log_verify, command_bench_put, command_bench_get, command_bench_mixed, command_version,
-    command_help;
+    command_help, command_append, command_read, command_log_span, command_bench_append;
 
 /* All of them, NULL at the end. */
 extern const struct command *const commands[];

@@ -1,4 +1,4 @@
-/* kvctl bench put|get|mixed: operations in flight, and how long they take.
+/* kvctl bench put|get|mixed|append: operations in flight, and how long they take.
  *
  * One thread keeps N operations in flight on C connections and takes all answers from one queue. With
  * --rate operations are due at fixed times and a latency counts from when it was due, so a store that
@@ -53,6 +53,8 @@ struct bench {
     struct histogram *latencies;
 
     uint64_t clients, connection_count, value_size, keys, rate, count, reads;
+    uint64_t batch;            /* records of one append; 0: keys and values */
+    struct lkv_bytes *records; /* owned */
     int64_t duration_ms, warmup_ms;
     const char *prefix;
 
@@ -116,6 +118,10 @@ static int submit_recorded(struct bench *bench, struct slot *slot) {
 }
 
 static int submit(struct bench *bench, struct slot *slot) {
+    if (bench->batch > 0) {
+        return lkv_append_submit(slot->db, bench->records, (size_t)bench->batch, 0,
+                                 bench->cli->timeout_ms, bench->store.queue, slot);
+    }
     bool fill = bench->preloading;
     uint64_t number = fill ? bench->preloaded : next_random(bench) % bench->keys;
     int size = snprintf(slot->key, sizeof(slot->key), "%s%010" PRIu64, bench->prefix, number);
@@ -284,6 +290,10 @@ static double measured_seconds(const struct bench *bench) {
     return us > 0 ? (double)us / 1e6 : 0;
 }
 
+static double megabytes(const struct bench *bench, double per_second) {
+    return per_second * (double)bench->batch * (double)bench->value_size / 1e6;
+}
+
 static void print_figures_json(const struct bench *bench, double seconds, double per_second) {
     static const struct {
         const char *name;
@@ -303,6 +313,11 @@ static void print_figures_json(const struct bench *bench, double seconds, double
         json_number(&line, parts[i].name, histogram_at(bench->latencies, parts[i].part));
     }
     json_number(&line, "max_us", bench->latencies->max);
+    if (bench->batch > 0) {
+        json_number(&line, "batch", bench->batch);
+        json_real(&line, "records_per_s", per_second * (double)bench->batch);
+        json_real(&line, "mb_per_s", megabytes(bench, per_second));
+    }
     json_number(&line, "errors", bench->errors);
     json_number(&line, "unknown", bench->unknown);
     json_number(&line, "missing", bench->missing);
@@ -325,6 +340,10 @@ static void print_figures(const struct bench *bench) {
            (double)histogram_at(latencies, 0.5) / 1e3, (double)histogram_at(latencies, 0.9) / 1e3,
            (double)histogram_at(latencies, 0.99) / 1e3,
            (double)histogram_at(latencies, 0.999) / 1e3, (double)latencies->max / 1e3);
+    if (bench->batch > 0) {
+        printf("%.0f records/s, %.1f MB/s, %" PRIu64 " records an append\n",
+               per_second * (double)bench->batch, megabytes(bench, per_second), bench->batch);
+    }
     printf("errors=%" PRIu64 " unknown=%" PRIu64, bench->errors, bench->unknown);
     if (bench->reads > 0) {
         printf(" missing=%" PRIu64, bench->missing);
@@ -343,6 +362,7 @@ static int take_numbers(struct bench *bench) {
                 args_number(args, "rate", 1, 100000000, &bench->rate) &&
                 args_number(args, "count", 1, UINT64_MAX, &bench->count) &&
                 args_number(args, "reads", 0, 100, &bench->reads) &&
+                args_number(args, "batch", 1, LKV_APPEND_RECORDS_MAX, &bench->batch) &&
                 args_number(args, "seed", 1, UINT64_MAX, &bench->random) &&
                 args_duration(args, "duration", &bench->duration_ms) &&
                 args_duration(args, "warmup", &bench->warmup_ms);
@@ -399,6 +419,10 @@ static void make_slots(struct bench *bench) {
     for (size_t i = 0; i < bench->value_size; i++) {
         bench->value[i] = (char)next_random(bench);
     }
+    bench->records = must_realloc(NULL, (size_t)(bench->batch + 1) * sizeof(*bench->records));
+    for (uint64_t i = 0; i < bench->batch; i++) {
+        bench->records[i] = (struct lkv_bytes){bench->value, (size_t)bench->value_size};
+    }
     bench->latencies = must_realloc(NULL, sizeof(*bench->latencies));
     memset(bench->latencies, 0, sizeof(*bench->latencies));
 }
@@ -452,6 +476,7 @@ static void bench_free(struct bench *bench) {
     free(bench->slots);
     free(bench->idle);
     free(bench->value);
+    free(bench->records);
     free(bench->latencies);
 }
 
@@ -491,7 +516,7 @@ static int close_history(struct bench *bench, int exit) {
     return exit;
 }
 
-static int run_bench(struct cli *cli, uint64_t reads) {
+static int run_bench(struct cli *cli, uint64_t reads, uint64_t batch) {
     struct bench bench = {.cli = cli,
                           .interrupt = {.fd = -1},
                           .clients = 64,
@@ -499,6 +524,7 @@ static int run_bench(struct cli *cli, uint64_t reads) {
                           .value_size = 256,
                           .keys = 100000,
                           .reads = reads,
+                          .batch = batch,
                           .random = UINT64_C(88172645463325252),
                           .duration_ms = 10000,
                           .warmup_ms = 1000};
@@ -520,31 +546,39 @@ static int run_bench(struct cli *cli, uint64_t reads) {
 }
 
 static int run_put(struct cli *cli) {
-    return run_bench(cli, 0);
+    return run_bench(cli, 0, 0);
 }
 
 static int run_get(struct cli *cli) {
-    return run_bench(cli, 100);
+    return run_bench(cli, 100, 0);
 }
 
 static int run_mixed(struct cli *cli) {
-    return run_bench(cli, 80);
+    return run_bench(cli, 80, 0);
+}
+
+static int run_append(struct cli *cli) {
+    return run_bench(cli, 0, 1);
 }
 
 /* ------------------------------------------------------------------ the commands */
 
-#define BENCH_FLAGS                                                                                 \
+#define LOAD_FLAGS                                                                                  \
     {"clients", FLAG_VALUE, 0, false, "N", "operations in flight (default 64)"},                    \
         {"connections", FLAG_VALUE, 0, false, "N", "client handles they share (default 1)"},        \
         {"duration", FLAG_VALUE, 0, false, "DURATION", "measured time (default 10s)"},              \
         {"count", FLAG_VALUE, 0, false, "N", "so many operations, whatever time they take"},        \
         {"warmup", FLAG_VALUE, 0, false, "DURATION", "before it (default 1s; 0 with --count)"},     \
         {"rate", FLAG_VALUE, 0, false, "N", "start N a second (default: as fast as answers come)"}, \
-        {"keys", FLAG_VALUE, 0, false, "N", "choose among N keys (default 100000)"},                \
-        {"value-size", FLAG_VALUE, 0, false, "BYTES", "of each value (default 256)"},               \
-        {"prefix", FLAG_VALUE, 0, false, "TEXT", "in front of each key's ten digits (bench/)"},     \
-        {"seed", FLAG_VALUE, 0, false, "N", "of the choice of keys"}, {                             \
-        "preload", FLAG_SWITCH, 0, false, NULL, "first write every key once"                        \
+    {                                                                                               \
+        "value-size", FLAG_VALUE, 0, false, "BYTES", "of each value (default 256)"                  \
+    }
+
+#define BENCH_FLAGS                                                                             \
+    LOAD_FLAGS, {"keys", FLAG_VALUE, 0, false, "N", "choose among N keys (default 100000)"},    \
+        {"prefix", FLAG_VALUE, 0, false, "TEXT", "in front of each key's ten digits (bench/)"}, \
+        {"seed", FLAG_VALUE, 0, false, "N", "of the choice of keys"}, {                         \
+        "preload", FLAG_SWITCH, 0, false, NULL, "first write every key once"                    \
     }
 
 static const char bench_details[] =
@@ -608,4 +642,22 @@ const struct command command_bench_mixed = {
     .examples = "  kvctl bench mixed --reads 95 --clients 64",
     .flags = mixed_flags,
     .run = run_mixed,
+};
+
+static const struct flag append_flags[] = {
+    LOAD_FLAGS,
+    {"batch", FLAG_VALUE, 0, false, "N", "records of one append (default 1)"},
+    FLAG_END};
+
+const struct command command_bench_append = {
+    .name = "bench append",
+    .words = "",
+    .summary = "Measure appends to a log (serve --model log).",
+    .details =
+        "An operation is one append of --batch records of --value-size bytes each; the records\n"
+        "stay in the log. -o json: as the other benches, and records_per_s, mb_per_s.",
+    .examples = "  kvctl bench append --clients 64 --value-size 1024 --batch 16",
+    .flags = append_flags,
+    .model = "log",
+    .run = run_append,
 };

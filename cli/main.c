@@ -29,23 +29,13 @@ const struct flag common_flags[] = {
 };
 
 const struct command *const commands[] = {
-    &command_serve,
-    &command_put,
-    &command_get,
-    &command_del,
-    &command_count,
-    &command_status,
-    &command_endpoint_hash,
-    &command_import,
-    &command_export,
-    &command_log_dump,
-    &command_log_verify,
-    &command_bench_put,
-    &command_bench_get,
-    &command_bench_mixed,
-    &command_version,
-    &command_help,
-    NULL,
+    &command_serve,         &command_put,         &command_get,
+    &command_del,           &command_count,       &command_status,
+    &command_endpoint_hash, &command_import,      &command_export,
+    &command_append,        &command_read,        &command_log_span,
+    &command_log_dump,      &command_log_verify,  &command_bench_put,
+    &command_bench_get,     &command_bench_mixed, &command_bench_append,
+    &command_version,       &command_help,        NULL,
 };
 
 /* ------------------------------------------------------------------ finding the command */

@@ -162,6 +162,8 @@ static int open_directory(struct store *store, const char *dir, enum purpose pur
     exit = option_set(store->cli, options, "dir", dir);
     /* A member of several takes no part in its cluster for the sake of one command. */
     exit = exit == 0 ? option_set(store->cli, options, "offline", "on") : exit;
+    const char *model = store->cli->command->model;
+    exit = exit == 0 && model != NULL ? option_set(store->cli, options, "model", model) : exit;
     if (exit != 0) {
         lkv_options_free(options);
         return exit;
