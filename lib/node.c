@@ -5,9 +5,6 @@
 #include "base/mem.h"
 #include "lib/peer.h"
 #include "lib/session.h"
-#include "lib/uv/disk_posix.h"
-#include "lib/uv/loop_uv.h"
-#include "lib/uv/net_uv.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -395,6 +395,13 @@ static bool on_frame(struct link *link, const struct frame *frame) {
         link_gone(link, true);
         return false;
     }
+    if (frame->group_id != link->node->identity.group_id) { /* rule 20 */
+        struct reason why = {{0}};
+        (void)reason_set(&why, LKV_EIDENTITY, "frame of group %" PRIu64 ", expected %" PRIu64,
+                         frame->group_id, link->node->identity.group_id);
+        link_refuse(link, &why);
+        return false;
+    }
     if (!link->hello_came || link->outgoing) {
         struct reason why = {{0}};
         (void)reason_set(&why, LKV_EPROTOCOL, "frame kind %d before a hello", (int)frame->kind);
