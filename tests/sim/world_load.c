@@ -221,8 +221,12 @@ static void session_answered(struct sim_call *op, const struct lkv_msg *reply, i
 
 void sim_check_session(struct sim_world *world, const struct sim_entry *entry) {
     world->counts.repeated += entry->first != entry->index;
-    if (entry->rc == LKV_EBUSY) {
-        sim_world_fail(world, "entry %" PRIu64 " is beyond its session's window", entry->index);
+    if (entry->rc == LKV_EBUSY && entry->command.seq != 0) { /* 0: an open, beyond their limit */
+        sim_world_fail(world,
+                       "entry %" PRIu64 ": number %" PRIu64 " of session %" PRIu64
+                       " is beyond its window, acknowledged below %" PRIu64,
+                       entry->index, entry->command.seq, entry->command.session,
+                       entry->command.acked_below);
     }
     if (entry->type != ENTRY_COMMAND || entry->command.op != KV_SESSION_EXPIRE || entry->rc != 0) {
         return;
@@ -449,6 +453,9 @@ static void put_in_session(struct sim_client *client, struct sim_call *op) {
     if (client->session == 0 || !is_write(op) ||
         prng_below(&world->prng_load, 1000) >= world->plan.session_permille) {
         return;
+    }
+    if (client->next_seq - acked_below(client) >= KV_SESSION_WINDOW) {
+        return; /* one old doubt holds the window: what is beyond it would rightly be refused */
     }
     for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
         if (client->doubts[i].seq == 0) {
