@@ -34,11 +34,13 @@ static struct lkv *open_node(int i, const char *dir, int first_port) {
 
     struct lkv *db;
     struct lkv_msg *why = NULL;
-    if (lkv_open(&db, NULL, options, &why) != 0) {
+    int rc = lkv_open(&db, NULL, options, &why);
+    lkv_options_free(options);
+    if (rc != 0) {
         fprintf(stderr, "open %s: %s\n", id, lkv_msg_text(why));
+        lkv_msg_free(why);
         exit(1);
     }
-    lkv_options_free(options);
     return db;
 }
 

@@ -350,6 +350,11 @@ const struct entry *node_fetched(const struct node *node, uint64_t peer, uint64_
 void node_answer_status(struct node *node, struct request *request);
 void node_answer_digest(struct node *node, struct request *request);
 
+/* First index that the log keeps. Before the node runs the log belongs to the founding job. */
+static inline uint64_t node_log_first(const struct node *node) {
+    return node->running || node->offline ? log_first(node->log) : 1;
+}
+
 /* Now, on the loop's clock. */
 static inline uint64_t node_now(const struct node *node) {
     return loop_now_ns(node->world.loop);

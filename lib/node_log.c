@@ -24,12 +24,8 @@ struct log_read_job {
     struct reason why;
 };
 
-static uint64_t first_kept(const struct node *node) {
-    return node->log != NULL ? log_first(node->log) : 1;
-}
-
 static void set_span(const struct node *node, struct lkv_msg *reply) {
-    uint64_t first = first_kept(node);
+    uint64_t first = node_log_first(node);
     /* A log that was just restarted begins behind what is applied. */
     msg_set_u64(reply, "first", first);
     msg_set_u64(reply, "commit", node->applied);
@@ -40,7 +36,7 @@ void node_log_span(struct node *node, struct request *request) {
 }
 
 static void refuse_truncated(struct node *node, struct request *request) {
-    uint64_t first = first_kept(node);
+    uint64_t first = node_log_first(node);
     set_span(node, request->reply);
     request_fail(request, LKV_ETRUNCATED, "index %llu is gone, %s keeps the log from %llu on",
                  (unsigned long long)request->from, node->options.id, (unsigned long long)first);
@@ -166,7 +162,7 @@ static void read_from_disk(struct node *node, struct request *request) {
 
 /* A record at `from` is visible. */
 static void serve(struct node *node, struct request *request) {
-    if (request->from < first_kept(node)) {
+    if (request->from < node_log_first(node)) {
         refuse_truncated(node, request);
     } else if (node_entry(node, request->from) != NULL) {
         answer_from_window(node, request);
@@ -177,7 +173,7 @@ static void serve(struct node *node, struct request *request) {
 
 void node_log_read(struct node *node, struct request *request) {
     if (request->from == 0) {
-        request->from = first_kept(node);
+        request->from = node_log_first(node);
     }
     if (request->from <= node->applied) {
         serve(node, request);
@@ -186,7 +182,7 @@ void node_log_read(struct node *node, struct request *request) {
         if (request->deadline_ns < node->next_expiry_ns) {
             node->next_expiry_ns = request->deadline_ns;
         }
-    } else if (request->from < first_kept(node)) {
+    } else if (request->from < node_log_first(node)) {
         refuse_truncated(node, request);
     } else {
         finish_page(node, request, request->from);

@@ -35,7 +35,7 @@ static void save_run(struct loop_job *base) {
 /* A drop that was under way may have taken what the hold was for. */
 static void finish_hold(struct node *node, struct retention_job *job) {
     struct request *request = job->request;
-    uint64_t first = node->log != NULL ? log_first(node->log) : 1;
+    uint64_t first = node_log_first(node);
     if (job->rc != 0) {
         request_fail(request, job->rc, "%s", job->why.text);
     } else if (request->from != 0 && request->from < first) {
@@ -86,7 +86,7 @@ static void begin_hold(struct node *node, struct request *request) {
     char name[NAME_SIZE];
     (void)snprintf(name, sizeof(name), "%.*s", (int)request->key.size,
                    (const char *)request->key.data);
-    uint64_t first = node->log != NULL ? log_first(node->log) : 1;
+    uint64_t first = node_log_first(node);
     if (request->from != 0 && request->from < first) {
         msg_set_u64(request->reply, "first", first);
         request_fail(request, LKV_ETRUNCATED,
