@@ -97,7 +97,11 @@ struct lkv_record {
     struct lkv_bytes data;
 };
 
-#define LKV_STR(s)  ((struct lkv_bytes){(s), sizeof(s) - 1})
+#ifdef __cplusplus
+#define LKV_STR(s) (lkv_bytes{(s), sizeof(s) - 1})
+#else
+#define LKV_STR(s) ((struct lkv_bytes){(s), sizeof(s) - 1})
+#endif
 #define LKV_DEFAULT (-1)
 
 /* ------------------------------------------------------------------ errors */
