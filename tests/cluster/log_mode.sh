@@ -66,10 +66,19 @@ caught_up() { [[ $("$K" --endpoints "$own" log span --local -o json | field comm
 within 20 caught_up || fail "$victim did not catch up"
 [[ $("$K" --endpoints "$own" log span -o json | field first) -gt 1 ]] || fail "it begins at 1"
 same "$("$K" --endpoints "$own" read "$last")" "$last"$'\t'"after it" "read from it"
-begin=$("$K" --endpoints "$own" log span -o json | field first)
-for id in n1 n2 n3; do
-    "$K" --endpoints "127.0.0.1:$(port "$id")" read "$begin" --count 100000 >"$T/$id.all"
-done
+# Each node drops what it need not keep when it comes to it: compared is what all three have.
+# shellcheck disable=SC2329,SC2317
+read_common() {
+    local id first begin=0
+    for id in n1 n2 n3; do
+        first=$("$K" --endpoints "127.0.0.1:$(port "$id")" log span -o json | field first)
+        [[ $first -le $begin ]] || begin=$first
+    done
+    for id in n1 n2 n3; do
+        "$K" --endpoints "127.0.0.1:$(port "$id")" read "$begin" --count 100000 >"$T/$id.all" || return 1
+    done
+}
+within 20 read_common || fail "the nodes keep no common records"
 cmp "$T/n1.all" "$T/n2.all" || fail "n1 and n2 differ"
 cmp "$T/n1.all" "$T/n3.all" || fail "n1 and n3 differ"
 [[ $(wc -l <"$T/n1.all") -ge 20 ]] || fail "only $(wc -l <"$T/n1.all") records are kept everywhere"
