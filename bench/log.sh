@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Log mode: three processes, fsync on, appends of 1, 4 and 64 KiB records in batches of 1, 16 and 256, for
+# Log mode: three processes, fsync on, appends of 256 bytes, 1, 4 and 64 KiB in batches of 1, 16 and 256, for
 # each a fresh cluster; the middle ones also with a reader that follows, and with retention.
 #
 #   log.sh [IN_FLIGHT]       appends in flight (default 64; at most 16 MiB of records among them)
@@ -77,7 +77,7 @@ measure() {
 echo "append, three nodes, ${seconds} s each, $(nproc) processors, data on $(stat -f -c %T "$dir")"
 printf '%-10s %6s %5s %6s %9s %10s %8s %9s %9s %9s %7s %6s\n' case bytes batch flight appends/s records/s MB/s \
     'p50 ms' 'p99 ms' 'CPU us/r' 'read MB' errors
-for size in 1024 4096 65536; do
+for size in 256 1024 4096 65536; do
     for batch in 1 16 256; do
         measure plain "$size" "$batch" ''
     done
