@@ -172,10 +172,15 @@ static int sim_read(struct disk_file *handle, uint64_t offset, void *into, size_
     if (fate.rc != 0) {
         return end(sim, fate.rc);
     }
-    const struct sim_image *cache = &sim->inodes[file->inode].cache;
+    const struct sim_inode *inode = &sim->inodes[file->inode];
+    const struct sim_image *cache = &inode->cache;
     if (offset < cache->size) {
         uint64_t left = cache->size - offset;
-        *got = left < size ? (size_t)left : size;
+        size_t fits = left < size ? (size_t)left : size;
+        if (sim_inode_bad(inode, offset, fits, false)) {
+            return end(sim, LKV_EIO);
+        }
+        *got = fits;
         memcpy(into, cache->data + offset, *got);
     }
     return end(sim, 0);
@@ -238,7 +243,13 @@ static int sim_write(struct disk_file *handle, uint64_t offset, const struct sli
         offset = (uint64_t)((int64_t)offset + sim->misdirect);
         sim->misdirect = 0;
     }
+    /* A sector that is written in part has to be read first. */
+    if (fate.rc == 0 && sim_inode_bad(inode, offset, total, true)) {
+        sim->lose_next_write = false;
+        return end(sim, LKV_EIO);
+    }
     int rc = write_parts(sim, inode, offset, parts, count, upto);
+    sim_inode_mend(inode, offset, upto);
     sim->lose_next_write = false;
     return end(sim, fate.rc != 0 ? fate.rc : rc);
 }

@@ -57,6 +57,9 @@ void sim_disk_crash_at(struct sim_disk *sim, uint64_t op);
 void sim_disk_crash_now(struct sim_disk *sim); /* between two operations */
 bool sim_disk_crashed(const struct sim_disk *sim);
 
+/* The worst power cut: nothing that was not synced survives. Close all files first. */
+void sim_disk_forget_unsynced(struct sim_disk *sim);
+
 /* Restarts: close all files of the dead process first. Faults and crash points are cleared, locks
  * released. */
 void sim_disk_kill(struct sim_disk *sim);
@@ -94,6 +97,8 @@ bool sim_disk_flip_bit(struct sim_disk *sim, const char *path, uint64_t offset, 
 bool sim_disk_zero(struct sim_disk *sim, const char *path, uint64_t offset, uint64_t size,
                    enum sim_rot_where where);
 bool sim_disk_poke(struct sim_disk *sim, const char *path, uint64_t offset, struct slice bytes);
+/* Its sectors return LKV_EIO to reads, and to writes of a part of one, until they are written whole. */
+bool sim_disk_unreadable(struct sim_disk *sim, const char *path, uint64_t offset, uint64_t size);
 bool sim_disk_cut_file(struct sim_disk *sim, const char *path, uint64_t size);
 bool sim_disk_unlink(struct sim_disk *sim, const char *path); /* from both images */
 

@@ -253,6 +253,11 @@ struct sim_disk *sim_disk_clone(const struct sim_disk *sim, uint64_t seed) {
             memcpy(to->dirty, from->dirty, (size_t)from->dirty_count);
             to->dirty_count = from->dirty_count;
         }
+        if (from->bad_count > 0) {
+            to->bad = sim_must(malloc((size_t)from->bad_count));
+            memcpy(to->bad, from->bad, (size_t)from->bad_count);
+            to->bad_count = from->bad_count;
+        }
     }
     copy->changes = sim_must(calloc(sim->change_count + 1, sizeof(*copy->changes)));
     copy->change_count = copy->change_capacity = sim->change_count;

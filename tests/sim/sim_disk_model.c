@@ -199,6 +199,7 @@ void sim_inode_sweep(struct sim_disk *sim) {
             free(inode->cache.data);
             free(inode->medium.data);
             free(inode->dirty);
+            free(inode->bad);
             *inode = (struct sim_inode){0};
         }
     }

@@ -281,3 +281,36 @@ Test(sim_disk, lists_names_in_byte_order) {
     cr_assert_eq(disk_open(b.disk, "e/x", DISK_WRITE | DISK_CREATE, &file), LKV_ENOENT);
     bench_fini(&b);
 }
+
+Test(sim_disk, has_sectors_that_cannot_be_read_until_they_are_written_whole) {
+    struct bench b;
+    uint8_t sectors[3 * 512] = {1};
+    size_t got;
+    struct slice whole = slice_of(sectors, 512), all = slice_of(sectors, sizeof(sectors));
+    bench_init(&b, 1);
+    cr_assert_eq(disk_write(b.file, 0, &all, 1), 0);
+    cr_assert(sim_disk_unreadable(b.sim, "d/a", 700, 1));
+    cr_assert_not(sim_disk_unreadable(b.sim, "d/a", 1500, 100), "beyond the end");
+    cr_assert_eq(disk_read(b.file, 0, sectors, 512, &got), 0);
+    cr_assert_eq(disk_read(b.file, 0, sectors, 513, &got), LKV_EIO);
+    cr_assert_eq(disk_read(b.file, 1023, sectors, 1, &got), LKV_EIO);
+    cr_assert_eq(disk_read(b.file, 1024, sectors, 512, &got), 0);
+    cr_assert_eq(put(&b, 600, "part"), LKV_EIO, "it would have to be read first");
+    cr_assert_eq(disk_write(b.file, 512, &whole, 1), 0);
+    cr_assert_eq(disk_read(b.file, 0, sectors, sizeof(sectors), &got), 0);
+    bench_fini(&b);
+}
+
+Test(sim_disk, forgets_all_that_was_not_synced_when_asked_for_the_worst) {
+    struct bench b;
+    bench_init(&b, 1);
+    cr_assert_eq(disk_sync_dir(b.disk, "d"), 0);
+    cr_assert_eq(put(&b, 0, "synced"), 0);
+    cr_assert_eq(disk_sync(b.file), 0);
+    cr_assert_eq(put(&b, 0, "cached"), 0);
+    disk_close(b.file);
+    b.file = NULL;
+    sim_disk_forget_unsynced(b.sim);
+    cr_assert(shows(&b, "d/a", 0, "synced"));
+    bench_fini(&b);
+}
