@@ -107,7 +107,7 @@ struct raft {
 
     /* the disk */
     struct writes writes;
-    bool space_ok;
+    enum raft_room room; /* of this node's disk */
 
     enum raft_role role;
     uint64_t leader;
@@ -252,7 +252,7 @@ bool disk_stuck(const struct raft *raft, uint32_t limit_ms);
 bool disk_can_vote(const struct raft *raft);
 void disk_watch(struct raft *raft); /* leader: hands over when its own disk is sick (rule 5) */
 void disk_failed(struct raft *raft);
-bool disk_quorum_has_space(const struct raft *raft);
+bool disk_quorum_has_room(const struct raft *raft, enum raft_room needed);
 
 /* ------------------------------------------------------------------ image.c */
 

@@ -9,22 +9,22 @@ bool disk_stuck(const struct raft *raft, uint32_t limit_ms) {
 
 /* Rule 4: whoever could not make a real vote durable in time neither asks nor says yes. */
 bool disk_can_vote(const struct raft *raft) {
-    return raft->space_ok && log_vote_is_durable(raft) &&
+    return raft->room != RAFT_ROOM_NONE && log_vote_is_durable(raft) &&
            !disk_stuck(raft, raft->options.election_min_ms);
 }
 
-bool disk_quorum_has_space(const struct raft *raft) {
+bool disk_quorum_has_room(const struct raft *raft, enum raft_room needed) {
     uint32_t mask = 0;
     for (size_t i = 0; i < raft->config.count; i++) {
-        bool ok = i == raft->self_slot ? raft->space_ok : raft->peers[i].space_ok;
-        mask |= ok ? 1u << i : 0;
+        enum raft_room room = i == raft->self_slot ? raft->room : raft->peers[i].room;
+        mask |= room >= needed ? 1u << i : 0;
     }
     return config_quorum(&raft->config, mask);
 }
 
 /* Leading without being able to write helps nobody, unless nobody else could do better. */
 void disk_watch(struct raft *raft) {
-    bool sick = !raft->space_ok || disk_stuck(raft, raft->options.disk_hang_ms);
+    bool sick = raft->room != RAFT_ROOM_FREE || disk_stuck(raft, raft->options.disk_hang_ms);
     if (!sick || transfer_pending(raft)) {
         return;
     }

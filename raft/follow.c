@@ -67,7 +67,7 @@ static struct raft_message *reply(struct raft *raft, enum raft_append_result res
     message->append_reply.request_no = request_no;
     message->append_reply.received = raft->stream.verified;
     message->append_reply.durable = log_durable_to_state(raft, raft->stream.verified);
-    message->append_reply.space_ok = raft->space_ok;
+    message->append_reply.room = raft->room;
     return message;
 }
 
@@ -89,9 +89,9 @@ static void reply_newer_term(struct raft *raft, const struct raft_message *messa
     if (kind == RAFT_APPEND_REPLY) {
         answer->append_reply.result = RAFT_APPEND_CONFLICT;
         answer->append_reply.request_no = message->append.request_no;
-        answer->append_reply.space_ok = raft->space_ok;
+        answer->append_reply.room = raft->room;
     } else {
-        answer->heartbeat_reply.space_ok = raft->space_ok;
+        answer->heartbeat_reply.room = raft->room;
     }
 }
 
@@ -163,8 +163,8 @@ static bool no_room(const struct raft *raft, const struct request *request, uint
         payload += command ? request->entries[i].size : 0;
         bytes += (uint64_t)request->entries[i].size + SIZES_ENTRY_OVERHEAD;
     }
-    if (!raft->space_ok && payload > 0) {
-        return true; /* the reserve on the disk is for no-ops and the like (rule 15) */
+    if (raft->room == RAFT_ROOM_NONE && payload > 0) {
+        return true; /* what did not fit is tried again first (rule 15) */
     }
     /* R25: with a disk that hangs, memory does not fill up: one window's worth, and a spare one for
      * what an earlier leader sent. A single entry is always let in. */
@@ -200,6 +200,9 @@ static enum outcome take(struct raft *raft, const struct request *request) {
     uint32_t known = skip_known(raft, request);
     if (known == request->count) {
         return TAKEN;
+    }
+    if (request->entries[known].term < raft_term_at(raft, request->prev_index + known)) {
+        return REFUSED; /* terms never fall in a log: no leader has sent this */
     }
     if (contradicts(raft, request->prev_index + 1 + known) || no_room(raft, request, known)) {
         return REFUSED;
@@ -303,7 +306,7 @@ void follow_append(struct raft *raft, const struct raft_message *message, uint64
         reply_gap(raft, request.request_no, request.prev_index); /* also if it was not kept */
         break;
     case REFUSED:
-        if (raft->role != RAFT_STOPPED && !raft->space_ok) {
+        if (raft->role != RAFT_STOPPED && raft->room == RAFT_ROOM_NONE) {
             acknowledge(raft); /* says that there is no room */
         }
         break;
@@ -323,7 +326,7 @@ void follow_heartbeat(struct raft *raft, const struct raft_message *message) {
     answer->heartbeat_reply.round = message->heartbeat.round;
     answer->heartbeat_reply.received = raft->stream.verified;
     answer->heartbeat_reply.durable = log_durable_to_state(raft, raft->stream.verified);
-    answer->heartbeat_reply.space_ok = raft->space_ok;
+    answer->heartbeat_reply.room = raft->room;
     read_heard_leader(raft);
 }
 

@@ -108,8 +108,9 @@ static int may_submit(const struct raft *raft, const struct raft_event *event) {
         raft->last + event->submit.count > INDEX_MAX) {
         return LKV_EBUSY;
     }
-    if (!raft->space_ok || !disk_quorum_has_space(raft)) {
-        return LKV_EREADONLY; /* rule 15 */
+    enum raft_room needed = event->submit.reserved ? RAFT_ROOM_RESERVED : RAFT_ROOM_FREE;
+    if (raft->room < needed || !disk_quorum_has_room(raft, needed)) {
+        return LKV_EREADONLY; /* rule 15: without anybody better, deletes go on and puts do not */
     }
     uint64_t waiting = sizes_between(&raft->sizes, raft->commit + 1, raft->last);
     bool full = waiting > 0 && waiting + total_bytes(event) > raft->options.uncommitted_bytes_max;
@@ -135,14 +136,14 @@ void leader_submit(struct raft *raft, const struct raft_event *event) {
 
 /* What every reply of this term says. False: it contradicts itself, or claims what we never had. */
 static bool heard(struct raft *raft, size_t slot, uint64_t durable, uint64_t received,
-                  bool space_ok) {
+                  enum raft_room room) {
     if (durable > received || received > raft->last) {
         return false;
     }
     struct progress *peer = &raft->peers[slot];
     peer->up = true;
     peer->heard_ns = raft->now_ns;
-    peer->space_ok = space_ok;
+    peer->room = room;
     if (progress_acked(peer, durable, received, raft->now_ns)) {
         commit_by_counting(raft);
         transfer_progress(raft);
@@ -178,7 +179,7 @@ static void resend(struct raft *raft, size_t slot, const struct raft_message *me
 
 void leader_append_reply(struct raft *raft, size_t slot, const struct raft_message *message) {
     if (!heard(raft, slot, message->append_reply.durable, message->append_reply.received,
-               message->append_reply.space_ok)) {
+               message->append_reply.room)) {
         return;
     }
     struct progress *peer = &raft->peers[slot];
@@ -199,7 +200,7 @@ void leader_heartbeat_reply(struct raft *raft, size_t slot, const struct raft_me
     uint64_t round = message->heartbeat_reply.round;
     if (round > raft->round ||
         !heard(raft, slot, message->heartbeat_reply.durable, message->heartbeat_reply.received,
-               message->heartbeat_reply.space_ok)) {
+               message->heartbeat_reply.room)) {
         return;
     }
     struct progress *peer = &raft->peers[slot];

@@ -103,7 +103,7 @@ int raft_open(struct raft **out, const struct raft_start *start, struct reason *
     raft->now_ns = start->now_ns;
     raft->role = raft->told_role = RAFT_FOLLOWER;
     raft->may_campaign = !start->campaign_gate;
-    raft->space_ok = true;
+    raft->room = RAFT_ROOM_FREE;
     set_log(raft, start);
     raft->told_term = raft->term;
     raft->stream.verified = raft->commit;

@@ -79,7 +79,7 @@ bool progress_reset(struct progress *peer, const struct raft_options *options, u
     peer->stream_no = peer->request_no + 1;
     peer->probe_sent = peer->paused = false;
     peer->stuck_ns = 0;
-    peer->space_ok = true;
+    peer->room = RAFT_ROOM_FREE;
     peer->gap_first = peer->gap_ns = 0;
     peer->losses = 0;
     return true;
@@ -280,5 +280,6 @@ bool progress_may_send(const struct progress *peer, const struct raft_options *o
 }
 
 bool progress_disk_ok(const struct progress *peer, uint64_t limit_ns, uint64_t now_ns) {
-    return peer->space_ok && (peer->stuck_ns == 0 || now_ns - peer->stuck_ns < limit_ns);
+    return peer->room == RAFT_ROOM_FREE &&
+           (peer->stuck_ns == 0 || now_ns - peer->stuck_ns < limit_ns);
 }

@@ -56,7 +56,7 @@ struct progress {
     uint64_t heard_ns; /* 0: never */
     uint64_t echo;     /* highest heartbeat round that came back */
     uint64_t stuck_ns; /* since when received > durable without any advance; 0: is not so */
-    bool space_ok;
+    enum raft_room room;
     uint64_t gap_first, gap_ns; /* the last small retransmission */
 
     uint64_t rtt_ns, rtt_deviation_ns; /* smoothed; 0: not measured */

@@ -174,8 +174,8 @@ static void gate(struct raft *raft, bool may_campaign) {
     }
 }
 
-static void space(struct raft *raft, bool ok) {
-    raft->space_ok = ok;
+static void space(struct raft *raft, enum raft_room room) {
+    raft->room = room;
     if (raft->role == RAFT_LEADER) {
         disk_watch(raft);
     }
@@ -200,7 +200,7 @@ static void dispatch(struct raft *raft, const struct raft_event *event) {
     case RAFT_SUBMIT: leader_submit(raft, event); break;
     case RAFT_PERSISTED: persisted(raft, event->persisted.write_no); break;
     case RAFT_WRITE_FAILED: disk_failed(raft); break;
-    case RAFT_SPACE: space(raft, event->space.ok); break;
+    case RAFT_SPACE: space(raft, event->space.room); break;
     case RAFT_APPLIED: applied(raft, event->applied.index); break;
     case RAFT_READ: read_ask(raft, event->read.context); break;
     case RAFT_FETCHED: leader_fetched(raft, event); break;
@@ -307,7 +307,7 @@ size_t raft_peers(const struct raft *raft, struct raft_peer_status *out, size_t 
         out[count++] = (struct raft_peer_status){.id = raft->config.members[i].id,
                                                  .voter = config_votes(&raft->config, i),
                                                  .up = peer->up,
-                                                 .space_ok = peer->space_ok,
+                                                 .room = peer->room,
                                                  .state = peer->state,
                                                  .match = peer->match,
                                                  .next = peer->next,

@@ -97,6 +97,13 @@ enum raft_message_kind {
     RAFT_TRANSFER_NOW = 9
 };
 
+/* What a node's log can still take (rule 15). Numbers are on the wire. */
+enum raft_room {
+    RAFT_ROOM_NONE = 0,     /* nothing: a write did not fit */
+    RAFT_ROOM_RESERVED = 1, /* what is kept for deletes and for the cluster's own entries */
+    RAFT_ROOM_FREE = 2
+};
+
 /* Why a vote or pre-vote was given or refused; DLedger's words where it has one. */
 enum raft_vote_answer {
     RAFT_VOTE_ACCEPT = 1,
@@ -153,7 +160,7 @@ struct raft_message {
             uint64_t conflict_term;  /* term at prev_index here, 0: the log is shorter */
             uint64_t conflict_first; /* first index of that term here, or last + 1 */
             uint64_t want_first, want_last;
-            bool space_ok; /* the follower's disk takes entries (rule 15) */
+            enum raft_room room; /* of the follower's disk (rule 15) */
         } append_reply;
         struct {
             uint64_t commit; /* never beyond what this leader verified on this peer */
@@ -162,7 +169,7 @@ struct raft_message {
         struct {
             uint64_t round;
             uint64_t durable, received; /* as in append_reply */
-            bool space_ok;
+            enum raft_room room;
         } heartbeat_reply;
         struct {
             uint64_t context, boot_nonce; /* echoed */
@@ -186,7 +193,7 @@ enum raft_event_kind {
     RAFT_SUBMIT,          /* append entries to the log: the leader's business */
     RAFT_PERSISTED,       /* writes up to a number are durable */
     RAFT_WRITE_FAILED,    /* the log can take no more: stop_rc LKV_EIO (rules 5 and 10) */
-    RAFT_SPACE,           /* the disk became full, or has room again */
+    RAFT_SPACE,           /* the disk became short of room or full, or has room again */
     RAFT_APPLIED,         /* the state machine has applied up to an index */
     RAFT_READ,            /* asks for a read index */
     RAFT_FETCHED,         /* entries of a `fetch` are in memory now, to be framed in this step */
@@ -210,12 +217,13 @@ struct raft_event {
             const uint32_t *sizes; /* payload bytes of each entry; type ENTRY_COMMAND */
             size_t count;
             uint64_t in_term; /* 0, or refused with LKV_ETERM in any other term */
+            bool reserved;    /* they free space: the reserved room is for them (rule 15) */
         } submit;
         struct {
             uint64_t write_no;
         } persisted;
         struct {
-            bool ok;
+            enum raft_room room;
         } space;
         struct {
             uint64_t index;
@@ -377,7 +385,8 @@ enum raft_progress_state { RAFT_PROBE, RAFT_REPLICATE, RAFT_INSTALL };
 
 struct raft_peer_status {
     uint64_t id;
-    bool voter, up, space_ok;
+    bool voter, up;
+    enum raft_room room;
     enum raft_progress_state state;
     uint64_t match, next;
     uint32_t inflight_bytes, inflight_requests;

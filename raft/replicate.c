@@ -79,8 +79,8 @@ static bool send_next(struct raft *raft, size_t slot) {
     }
     uint64_t last = sizes_fit(&raft->sizes, peer->next, raft->options.append_bytes_max,
                               RAFT_APPEND_ENTRIES_MAX);
-    if (!peer->space_ok && sizes_between(&raft->sizes, peer->next, last) >
-                               (last + 1 - peer->next) * SIZES_ENTRY_OVERHEAD) {
+    if (peer->room == RAFT_ROOM_NONE && sizes_between(&raft->sizes, peer->next, last) >
+                                            (last + 1 - peer->next) * SIZES_ENTRY_OVERHEAD) {
         return false; /* its disk is full: only what needs no room, such as a no-op (rule 15) */
     }
     send(raft, slot, peer->next, last);
@@ -120,7 +120,7 @@ static bool fetch_useful(const struct raft *raft, const struct progress *peer,
     return raft->role == RAFT_LEADER && raft->term == peer->fetch_term &&
            peer->state == RAFT_REPLICATE && event->fetched.from == peer->next &&
            peer->next >= raft->first && event->fetched.count <= raft->last + 1 - peer->next &&
-           progress_may_send(peer, &raft->options) && peer->space_ok;
+           progress_may_send(peer, &raft->options) && peer->room != RAFT_ROOM_NONE;
 }
 
 void leader_fetched(struct raft *raft, const struct raft_event *event) {

@@ -93,6 +93,10 @@ static bool get_flag(struct fields *fields) {
     return object->via.boolean;
 }
 
+static enum raft_room get_room(struct fields *fields) {
+    return (enum raft_room)get_within(fields, RAFT_ROOM_NONE, RAFT_ROOM_FREE);
+}
+
 /* ------------------------------------------------------------------ each kind's fields */
 
 static size_t field_count(uint64_t kind) {
@@ -161,7 +165,7 @@ static void put_append_reply(msgpack_packer *packer, const struct raft_message *
     put(packer, m->append_reply.conflict_first);
     put(packer, m->append_reply.want_first);
     put(packer, m->append_reply.want_last);
-    put_flag(packer, m->append_reply.space_ok);
+    put(packer, (uint64_t)m->append_reply.room);
 }
 
 static void get_append_reply(struct fields *fields, struct raft_message *m) {
@@ -174,7 +178,7 @@ static void get_append_reply(struct fields *fields, struct raft_message *m) {
     m->append_reply.conflict_first = get(fields);
     m->append_reply.want_first = get(fields);
     m->append_reply.want_last = get(fields);
-    m->append_reply.space_ok = get_flag(fields);
+    m->append_reply.room = get_room(fields);
 }
 
 static void put_heartbeat(msgpack_packer *packer, const struct raft_message *m) {
@@ -191,14 +195,14 @@ static void put_heartbeat_reply(msgpack_packer *packer, const struct raft_messag
     put(packer, m->heartbeat_reply.round);
     put(packer, m->heartbeat_reply.durable);
     put(packer, m->heartbeat_reply.received);
-    put_flag(packer, m->heartbeat_reply.space_ok);
+    put(packer, (uint64_t)m->heartbeat_reply.room);
 }
 
 static void get_heartbeat_reply(struct fields *fields, struct raft_message *m) {
     m->heartbeat_reply.round = get(fields);
     m->heartbeat_reply.durable = get(fields);
     m->heartbeat_reply.received = get(fields);
-    m->heartbeat_reply.space_ok = get_flag(fields);
+    m->heartbeat_reply.room = get_room(fields);
 }
 
 static void put_read_request(msgpack_packer *packer, const struct raft_message *m) {

@@ -155,7 +155,7 @@ static void delay(struct scenario *scenario, char **words, size_t count) {
                 (uint32_t)number(words, count, 2, 300));
 }
 
-/* disk nX hangs | goes on | fails | full | has room | takes MIN MAX (us) */
+/* disk nX hangs | goes on | fails | full | is short | has room | takes MIN MAX (us) */
 static void disk(struct scenario *scenario, char **words, size_t count) {
     uint64_t id = node(words, count, 1);
     const char *what = count > 2 ? words[2] : "";
@@ -163,8 +163,11 @@ static void disk(struct scenario *scenario, char **words, size_t count) {
         world_disk_hang(scenario->world, id, strcmp(what, "hangs") == 0);
     } else if (strcmp(what, "fails") == 0) {
         world_disk_fail(scenario->world, id);
-    } else if (strcmp(what, "full") == 0 || strcmp(what, "has") == 0) {
-        world_disk_space(scenario->world, id, strcmp(what, "has") == 0);
+    } else if (strcmp(what, "full") == 0) {
+        world_disk_space(scenario->world, id, RAFT_ROOM_NONE);
+    } else if (strcmp(what, "is") == 0 || strcmp(what, "has") == 0) {
+        bool has = strcmp(what, "has") == 0;
+        world_disk_space(scenario->world, id, has ? RAFT_ROOM_FREE : RAFT_ROOM_RESERVED);
     } else if (strcmp(what, "takes") == 0) {
         world_disk_delay(scenario->world, id, (uint32_t)number(words, count, 3, 200),
                          (uint32_t)number(words, count, 4, 600));
@@ -198,6 +201,17 @@ static void submit(struct scenario *scenario, char **words, size_t count) {
         } else {
             scenario_print(scenario, "takes %llu..%llu", (ull)first, (ull)(first + entries - 1));
         }
+    }
+}
+
+/* delete nX: one entry that may use the reserved room */
+static void delete (struct scenario *scenario, char **words, size_t count) {
+    uint64_t first = 0;
+    int rc = world_delete(scenario->world, node(words, count, 1), &first);
+    if (rc != 0) {
+        scenario_print(scenario, "refused: %s", error_name(rc));
+    } else {
+        scenario_print(scenario, "takes %llu..%llu", (ull)first, (ull)first);
     }
 }
 
@@ -267,6 +281,7 @@ static const struct {
                 {"compact", compact},
                 {"reconnect", reconnect},
                 {"submit", submit},
+                {"delete", delete},
                 {"read", read_index},
                 {"transfer", transfer},
                 {"gate", gate},

@@ -148,7 +148,7 @@ static void fill(struct raft_message *m, char **words, size_t count,
         m->append_reply.request_no = scenario_option(words, count, "no", 1);
         m->append_reply.durable = scenario_option(words, count, "durable", 0);
         m->append_reply.received = scenario_option(words, count, "received", 0);
-        m->append_reply.space_ok = true;
+        m->append_reply.room = RAFT_ROOM_FREE;
     } else if (strcmp(kind, "now") == 0) {
         m->kind = RAFT_TRANSFER_NOW;
         m->transfer_now.last_index = scenario_option(words, count, "last", 0);

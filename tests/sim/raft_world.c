@@ -333,7 +333,7 @@ struct world *world_new(const struct world_options *options) {
         struct w_node *node = &world->nodes[i];
         node->id = i + 1;
         node->disk = (struct w_disk){.log.first = 1,
-                                     .space_ok = true,
+                                     .room = RAFT_ROOM_FREE,
                                      .min_us = options->disk_min_us,
                                      .max_us = options->disk_max_us,
                                      .done_ns = UINT64_MAX};
@@ -464,7 +464,7 @@ void world_heal(struct world *world) {
         }
         node->disk.min_us = world->options.disk_min_us;
         node->disk.max_us = world->options.disk_max_us;
-        world_disk_space(world, i, true);
+        world_disk_space(world, i, RAFT_ROOM_FREE);
     }
 }
 
@@ -497,15 +497,15 @@ void world_disk_fail(struct world *world, uint64_t id) {
     w_node(world, id)->disk.failing = true;
 }
 
-void world_disk_space(struct world *world, uint64_t id, bool ok) {
+void world_disk_space(struct world *world, uint64_t id, enum raft_room room) {
     struct w_node *node = w_node(world, id);
-    if (node->disk.space_ok == ok) {
+    if (node->disk.room == room) {
         return;
     }
-    node->disk.space_ok = ok;
+    node->disk.room = room;
     if (node->raft != NULL) {
         struct raft_event event = {.kind = RAFT_SPACE};
-        event.space.ok = ok;
+        event.space.room = room;
         w_step(world, node, &event, NULL);
     }
 }
@@ -552,8 +552,8 @@ void world_compact(struct world *world, uint64_t id, uint64_t keep) {
 
 /* ------------------------------------------------------------------ acts */
 
-int world_submit(struct world *world, uint64_t id, size_t count, uint32_t size, uint64_t in_term,
-                 uint64_t *first) {
+static int submit(struct world *world, uint64_t id, size_t count, uint32_t size, uint64_t in_term,
+                  bool reserved, uint64_t *first) {
     struct w_node *node = w_node(world, id);
     if (node->raft == NULL) {
         return LKV_ECLOSED;
@@ -566,12 +566,22 @@ int world_submit(struct world *world, uint64_t id, size_t count, uint32_t size, 
     event.submit.sizes = sizes;
     event.submit.count = count;
     event.submit.in_term = in_term;
+    event.submit.reserved = reserved;
     w_step(world, node, &event, NULL);
     free(sizes);
     if (first != NULL) {
         *first = node->update.submit_first;
     }
     return node->update.submit_rc;
+}
+
+int world_submit(struct world *world, uint64_t id, size_t count, uint32_t size, uint64_t in_term,
+                 uint64_t *first) {
+    return submit(world, id, count, size, in_term, false, first);
+}
+
+int world_delete(struct world *world, uint64_t id, uint64_t *first) {
+    return submit(world, id, 1, 10, 0, true, first);
 }
 
 void world_read(struct world *world, uint64_t id) {

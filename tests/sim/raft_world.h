@@ -69,7 +69,7 @@ void world_loss(struct world *world, uint32_t drop_permille, uint32_t double_per
 void world_delay(struct world *world, uint32_t min_us, uint32_t max_us);
 void world_disk_hang(struct world *world, uint64_t node, bool hang);
 void world_disk_fail(struct world *world, uint64_t node); /* its next sync fails */
-void world_disk_space(struct world *world, uint64_t node, bool ok);
+void world_disk_space(struct world *world, uint64_t node, enum raft_room room);
 void world_disk_delay(struct world *world, uint64_t node, uint32_t min_us, uint32_t max_us);
 void world_reconnect(struct world *world, uint64_t node, uint64_t peer); /* a new hello */
 void world_compact(struct world *world, uint64_t node, uint64_t keep);   /* image at applied */
@@ -79,6 +79,8 @@ void world_compact(struct world *world, uint64_t node, uint64_t keep);   /* imag
 /* submit_rc; `first` (may be NULL) gets the index of the first. */
 int world_submit(struct world *world, uint64_t node, size_t count, uint32_t size, uint64_t in_term,
                  uint64_t *first);
+/* One entry that may use the reserved room (rule 15). */
+int world_delete(struct world *world, uint64_t node, uint64_t *first);
 void world_read(struct world *world, uint64_t node);
 int world_transfer(struct world *world, uint64_t node, uint64_t target);
 void world_gate(struct world *world, uint64_t node, bool may_campaign);

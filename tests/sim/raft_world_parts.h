@@ -40,7 +40,8 @@ struct w_disk {
     struct w_write *queue; /* the first `busy` of them are being synced */
     size_t count, capacity, busy;
     uint64_t done_ns; /* when; UINT64_MAX: not */
-    bool hung, failing, space_ok;
+    bool hung, failing;
+    enum raft_room room;
     uint32_t min_us, max_us;
 };
 

@@ -26,7 +26,7 @@ static void append_reply_text(const struct raft_message *m, char *text, size_t s
     case RAFT_APPEND_OK:
         (void)snprintf(text, size, "ok, durable %llu, received %llu%s",
                        (ull)m->append_reply.durable, (ull)m->append_reply.received,
-                       m->append_reply.space_ok ? "" : ", no space");
+                       m->append_reply.room == RAFT_ROOM_FREE ? "" : ", no space");
         break;
     case RAFT_APPEND_CONFLICT:
         (void)snprintf(text, size, "conflict, term %llu from %llu",

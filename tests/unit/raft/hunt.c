@@ -91,7 +91,7 @@ static void disks(struct hunt *hunt) {
     switch (below(hunt, 5)) {
     case 0:
     case 1: world_disk_hang(hunt->world, node, below(hunt, 2) == 0); break;
-    case 2: world_disk_space(hunt->world, node, below(hunt, 2) == 0); break;
+    case 2: world_disk_space(hunt->world, node, (enum raft_room)below(hunt, 3)); break;
     case 3: world_disk_delay(hunt->world, node, 100, 100 + (uint32_t)below(hunt, 150000)); break;
     default:
         if (below(hunt, 20) == 0 && hunt->voters > 2 && hunt->failed_disks == 0) {
@@ -209,10 +209,11 @@ static void print_nodes(struct hunt *hunt) {
         struct raft_peer_status peers[RAFT_MEMBERS_MAX];
         size_t count = raft_peers(world_raft(hunt->world, i), peers, RAFT_MEMBERS_MAX);
         for (size_t k = 0; s.role == RAFT_LEADER && k < count; k++) {
-            printf("    n%" PRIu64 " up %d space %d state %d match %" PRIu64 " next %" PRIu64
+            printf("    n%" PRIu64 " up %d room %d state %d match %" PRIu64 " next %" PRIu64
                    " inflight %u (%u bytes)\n",
-                   peers[k].id, peers[k].up, peers[k].space_ok, (int)peers[k].state, peers[k].match,
-                   peers[k].next, peers[k].inflight_requests, peers[k].inflight_bytes);
+                   peers[k].id, peers[k].up, (int)peers[k].room, (int)peers[k].state,
+                   peers[k].match, peers[k].next, peers[k].inflight_requests,
+                   peers[k].inflight_bytes);
         }
     }
 }

@@ -136,7 +136,7 @@ Test(raft_step, writes_and_sends_in_the_same_update) {
         ok.append_reply.result = RAFT_APPEND_OK;
         ok.append_reply.request_no = 1;
         ok.append_reply.received = 1;
-        ok.append_reply.space_ok = true;
+        ok.append_reply.room = RAFT_ROOM_FREE;
         cr_assert(receive(raft, now_ns, &ok, &update) == 0);
     }
     uint32_t sizes[] = {10, 20};
@@ -238,9 +238,9 @@ static void fill_message(struct prng *prng, struct raft_message *m,
         m->vote_reply.answer = (enum raft_vote_answer)(1 + flags / 2 % 7);
     } else if (m->kind == RAFT_APPEND_REPLY) {
         m->append_reply.result = (enum raft_append_result)(1 + flags % 3);
-        m->append_reply.space_ok = flags & 4;
+        m->append_reply.room = (enum raft_room)(flags / 4 % 3);
     } else if (m->kind == RAFT_HEARTBEAT_REPLY) {
-        m->heartbeat_reply.space_ok = flags & 4;
+        m->heartbeat_reply.room = (enum raft_room)(flags / 4 % 3);
     } else if (m->kind == RAFT_APPEND) {
         m->append.prev_term = m->append.prev_index == 0 ? 0 : prng_below(prng, m->term + 1);
         m->append.count = (uint32_t)prng_below(prng, 8);
@@ -267,6 +267,7 @@ static void random_event(struct prng *prng, struct raft_event *event, struct raf
         event->submit.sizes = sizes;
         event->submit.count = prng_below(prng, 5);
         event->submit.in_term = 0;
+        event->submit.reserved = prng_below(prng, 2) == 0;
         break;
     case 2:
     case 3:
@@ -289,7 +290,7 @@ static void random_event(struct prng *prng, struct raft_event *event, struct raf
         break;
     case 7:
         event->kind = RAFT_SPACE;
-        event->space.ok = prng_below(prng, 3) != 0;
+        event->space.room = (enum raft_room)prng_below(prng, 3);
         break;
     default: {
         static uint64_t token;
@@ -385,7 +386,7 @@ static struct raft_message append_reply(uint64_t term, enum raft_append_result r
     m.append_reply.request_no = UINT64_MAX / 2;
     m.append_reply.received = received;
     m.append_reply.conflict_first = received + 1;
-    m.append_reply.space_ok = true;
+    m.append_reply.room = RAFT_ROOM_FREE;
     return m;
 }
 

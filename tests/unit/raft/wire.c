@@ -41,7 +41,7 @@ static struct raft_message sample(enum raft_message_kind kind) {
         m.append_reply.conflict_first = 5;
         m.append_reply.want_first = 6;
         m.append_reply.want_last = 7;
-        m.append_reply.space_ok = true;
+        m.append_reply.room = RAFT_ROOM_FREE;
         break;
     case RAFT_HEARTBEAT:
         m.heartbeat.commit = 1;
@@ -51,7 +51,7 @@ static struct raft_message sample(enum raft_message_kind kind) {
         m.heartbeat_reply.round = 1;
         m.heartbeat_reply.durable = 2;
         m.heartbeat_reply.received = 3;
-        m.heartbeat_reply.space_ok = false;
+        m.heartbeat_reply.room = RAFT_ROOM_RESERVED;
         break;
     case RAFT_READ_REQUEST:
         m.read_request.context = 1;
@@ -104,9 +104,9 @@ static const struct {
     {RAFT_VOTE_REQUEST, "9b01cf112233445566778802cd012cc3c307cd012bce00011170cd012a05"},
     {RAFT_VOTE_REPLY, "9702cf112233445566778802cd012cc30505"},
     {RAFT_APPEND, "9903cf112233445566778802cd012c0908070696cd012b03c403616263cd012c01c400"},
-    {RAFT_APPEND_REPLY, "9d04cf112233445566778802cd012c0301020304050607c3"},
+    {RAFT_APPEND_REPLY, "9d04cf112233445566778802cd012c030102030405060702"},
     {RAFT_HEARTBEAT, "9605cf112233445566778802cd012c01cfffffffffffffffff"},
-    {RAFT_HEARTBEAT_REPLY, "9806cf112233445566778802cd012c010203c2"},
+    {RAFT_HEARTBEAT_REPLY, "9806cf112233445566778802cd012c01020301"},
     {RAFT_READ_REQUEST, "9607cf112233445566778802cd012c0102"},
     {RAFT_READ_REPLY, "9808cf112233445566778802cd012c01020308"},
     {RAFT_TRANSFER_NOW, "9509cf112233445566778802cd012c01"},
@@ -223,7 +223,9 @@ Test(raft_wire, refuses_numbers_beyond_their_range) {
     cr_expect(REFUSED(0x95, 0x00, 1, 2, 3, 1), "kind 0");
     cr_expect(REFUSED(0x97, 0x02, 1, 2, 3, 0xc2, 0, 1), "answer 0");
     cr_expect(REFUSED(0x97, 0x02, 1, 2, 3, 0xc2, 8, 1), "answer 8");
-    cr_expect(REFUSED(0x9d, 0x04, 1, 2, 3, 4, 1, 1, 1, 1, 1, 1, 1, 0xc3), "result 4");
+    cr_expect(REFUSED(0x9d, 0x04, 1, 2, 3, 4, 1, 1, 1, 1, 1, 1, 1, 2), "result 4");
+    cr_expect(REFUSED(0x9d, 0x04, 1, 2, 3, 1, 1, 1, 1, 1, 1, 1, 1, 3), "room 3");
+    cr_expect(REFUSED(0x98, 0x06, 1, 2, 3, 1, 1, 1, 0xc3), "room as a boolean");
     cr_expect(REFUSED(0x98, 0x08, 1, 2, 3, 1, 1, 1, 0xcd, 0x10, 0x00), "code 4096");
     cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x92, 1, 1), "two thirds of an entry");
     cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x93, 1, 0, 0xc4, 0), "entry type 0");
