@@ -165,6 +165,7 @@ struct node {
     uint64_t unwritten_bytes; /* of entries that the log thread has not finished */
     bool no_spare;            /* the last attempt to make the next segment failed */
     bool room_refused;        /* and a write was refused since for what room is left */
+    enum raft_room room;      /* as the core was told */
     bool mark_due, spare_running, disk_full, log_failed;
 
     struct pending pending;
@@ -265,6 +266,9 @@ void node_write_add(struct node *node, const struct raft_write *write);
 void node_write_flush(struct node *node);
 void node_write_timer(struct node *node, uint64_t now_ns);
 uint64_t node_write_deadline(const struct node *node);
+/* Bytes of the log that deletes and the cluster's own entries may still use, when no segment can be
+ * made any more. */
+enum { NODE_ROOM_RESERVED = 256 * 1024 };
 MUST_USE int node_restart_log(struct node *node, uint64_t index, uint64_t term);
 void node_write_drop_full(struct node *node); /* closing: what never fitted is given up */
 

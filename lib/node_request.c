@@ -369,8 +369,12 @@ void node_route(struct node *node, struct request *request) {
 }
 
 static void refuse_read_only(struct node *node, struct request *request) {
-    if (node->disk_full) {
+    if (node->room == RAFT_ROOM_NONE) {
         request_fail(request, LKV_ENOSPACE, "no space left on the disk of the leader %s",
+                     node->options.id);
+    } else if (node->room == RAFT_ROOM_RESERVED) {
+        request_fail(request, LKV_ENOSPACE,
+                     "no space left on the disk of the leader %s (deletes and reads go on)",
                      node->options.id);
     } else {
         request_fail(request, LKV_ENOSPACE,
@@ -411,9 +415,6 @@ static void refuse_batch(struct node *node, int rc) {
         }
     }
 }
-
-/* What deletes and the cluster's own entries may still use when the disk takes no new segment. */
-enum { ROOM_RESERVED = 256 * 1024 };
 
 /* What the log will write for it. */
 static uint64_t record_bytes(const struct request *request) {
@@ -487,6 +488,12 @@ static bool frees_space(const struct request *request) {
            (command.op == KV_DELETE || (command.session != 0 && !kv_command_has_keys(&command)));
 }
 
+static void unqueue(struct node *node, struct request *request) {
+    list_remove(&request->link);
+    node->submit_count--;
+    node->submit_entries -= entries_of(request);
+}
+
 /* Rule 15: while no further segment can be made, the rest of the present one is not spent on writes that
  * make more of the same. They are refused before they have an index: definitely not done. */
 static void refuse_without_room(struct node *node) {
@@ -500,10 +507,8 @@ static void refuse_without_room(struct node *node) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
         used += record_bytes(request);
-        if (used + ROOM_RESERVED > room && !frees_space(request)) {
-            list_remove(at);
-            node->submit_count--;
-            node->submit_entries -= entries_of(request);
+        if (used + NODE_ROOM_RESERVED > room && !frees_space(request)) {
+            unqueue(node, request);
             node->room_refused = true;
             request_fail(request, LKV_ENOSPACE,
                          "no space left on the disk of the leader %s (deletes and reads go on)",
@@ -519,9 +524,7 @@ static void refuse_fenced(struct node *node) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
         if (request->in_term != 0 && request->in_term != node->term) {
-            list_remove(at);
-            node->submit_count--;
-            node->submit_entries -= entries_of(request);
+            unqueue(node, request);
             refuse_term(node, request);
         }
     }
@@ -546,6 +549,31 @@ static void fill_sizes(const struct node *node, uint32_t *sizes) {
     ASSERT(count == node->submit_entries);
 }
 
+static void submit(struct node *node, bool reserved) {
+    if (node->submit_count == 0) {
+        return;
+    }
+    fill_sizes(node, node->submit_sizes);
+    struct raft_event event = {.kind = RAFT_SUBMIT,
+                               .submit = {.sizes = node->submit_sizes,
+                                          .count = node->submit_entries,
+                                          .reserved = reserved}};
+    node_step(node, &event);
+}
+
+/* Rule 15: without room for puts on a quorum's disks the cluster is read-only, but for what makes room. */
+static void keep_what_frees(struct node *node) {
+    struct list_link *next;
+    for (struct list_link *at = node->submits.next; at != &node->submits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (!frees_space(request)) {
+            unqueue(node, request);
+            refuse_read_only(node, request);
+        }
+    }
+}
+
 void node_append_batch(struct node *node) {
     if (node->submit_count == 0) {
         return;
@@ -568,10 +596,11 @@ void node_append_batch(struct node *node) {
         refuse_batch(node, LKV_ENOMEM);
         return;
     }
-    fill_sizes(node, sizes);
-    struct raft_event event = {.kind = RAFT_SUBMIT,
-                               .submit = {.sizes = sizes, .count = node->submit_entries}};
-    node_step(node, &event);
+    submit(node, false);
+    if (node->submit_count > 0 && node->stop_rc == 0 && node->update.submit_rc == LKV_EREADONLY) {
+        keep_what_frees(node);
+        submit(node, true);
+    }
     if (node->submit_count > 0) {
         refuse_batch(node, node->stop_rc != 0 ? LKV_ESTOPPED : node->update.submit_rc);
     }

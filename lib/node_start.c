@@ -525,6 +525,7 @@ int node_found_alone(struct node *node, struct reason *why) {
 /* Log and core exist: from here on the node takes part. */
 void node_begin(struct node *node) {
     node->running = true;
+    node->room = RAFT_ROOM_FREE;
     struct raft_event event = {.kind = RAFT_TICK};
     node_step(node, &event);
     peers_founded(node);

@@ -7,9 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Of the log; what is left when it is kept for deletes, and a little more. */
-enum { LITTLE_ROOM_BYTES = 256 * 1024 };
-
 static const char *role_text(const struct node *node) {
     if (node->stop_rc != 0) {
         return "stopped";
@@ -86,8 +83,7 @@ static void add_peers(struct node *node, struct lkv_msg *reply, const struct raf
  * is left in the log is kept for deletes. */
 static const char *disk_trouble(const struct node *node) {
     uint64_t hang_ns = node->options.disk_hang_ms * MS_NS;
-    if (node->disk_full ||
-        (node->no_spare && (node->room_refused || log_room(node->log) < LITTLE_ROOM_BYTES))) {
+    if (node->room != RAFT_ROOM_FREE || (node->no_spare && node->room_refused)) {
         return "disk full";
     }
     if (node->jobs_in_flight > 0 && node_now(node) - node->last_write_ns >= hang_ns) {

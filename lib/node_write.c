@@ -71,6 +71,40 @@ static void fail_log(struct node *node, struct log_job *job) {
     node_stop(node, job->rc, "%s", job->why.text);
 }
 
+/* What is on its way to a follower when it says that its room is low still gets in before the reserve. */
+static uint64_t room_low(const struct node *node) {
+    uint64_t on_its_way = node->options.peer_inflight_bytes;
+    uint64_t quarter = node->options.segment_bytes / 4;
+    bool alone = node->peer_count == 0;
+    return NODE_ROOM_RESERVED + (alone ? 0 : on_its_way < quarter ? on_its_way : quarter);
+}
+
+static enum raft_room room_of(const struct node *node) {
+    if (node->disk_full) {
+        return RAFT_ROOM_NONE;
+    }
+    bool refused = node->room_refused && node->peer_count > 0; /* others may have room for it */
+    bool low = node->no_spare && (refused || log_room(node->log) < room_low(node));
+    return low ? RAFT_ROOM_RESERVED : RAFT_ROOM_FREE;
+}
+
+/* Rule 15: the core hands over to a voter with more room, and says no to puts when there is none. */
+static void tell_room(struct node *node) {
+    enum raft_room room = room_of(node);
+    if (room == node->room) {
+        return;
+    }
+    if (room == RAFT_ROOM_RESERVED) {
+        trace_line(&node->trace, TRACE_WARN, "disk-short-of-room",
+                   "no further segment can be made: what is left of the log is for deletes");
+    } else if (room == RAFT_ROOM_FREE && node->room == RAFT_ROOM_RESERVED) {
+        trace_line(&node->trace, TRACE_INFO, "disk-has-room", "the next segment is made");
+    }
+    node->room = room;
+    struct raft_event event = {.kind = RAFT_SPACE, .space = {.room = room}};
+    node_step(node, &event);
+}
+
 /* A full disk changed nothing: the same job is tried again until there is room (rule 15). */
 static void hold_full(struct node *node, struct log_job *job) {
     if (!node->disk_full) {
@@ -81,15 +115,13 @@ static void hold_full(struct node *node, struct log_job *job) {
     job->retry_first = list_empty(&node->full_jobs);
     list_push_back(&node->full_jobs, &job->job.link);
     node->full_retry_ns = node_now(node) + FULL_RETRY_MS * MS_NS;
-    struct raft_event event = {.kind = RAFT_SPACE, .space = {.ok = false}};
-    node_step(node, &event);
+    tell_room(node);
 }
 
 static void space_again(struct node *node) {
     node->disk_full = false;
     trace_line(&node->trace, TRACE_INFO, "disk-has-room", "writes go on");
-    struct raft_event event = {.kind = RAFT_SPACE, .space = {.ok = true}};
-    node_step(node, &event);
+    tell_room(node);
 }
 
 static void write_done(struct node *node, struct log_job *job) {
@@ -297,6 +329,7 @@ void node_write_timer(struct node *node, uint64_t now_ns) {
     retry_full(node, now_ns);
     write_idle_mark(node, now_ns);
     prepare_spare(node, now_ns);
+    tell_room(node);
 }
 
 uint64_t node_write_deadline(const struct node *node) {
