@@ -128,7 +128,10 @@ function(lkv_cluster_tests)
     # Checks the histories that the tests' loads write.
     add_executable(witness ${LKV_TESTS_DIR}/cluster/witness.c)
     target_link_libraries(witness PRIVATE support sim ledgerkv_internal)
-    set_target_properties(witness PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+    add_executable(check-history ${LKV_TESTS_DIR}/cluster/check_history.c)
+    target_link_libraries(check-history PRIVATE support)
+    set_target_properties(witness check-history PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         # Sourced by the others, not a test.
@@ -137,6 +140,7 @@ function(lkv_cluster_tests)
         endif()
         lkv_add_test(NAME cluster_${name} LABEL cluster SECONDS 300 SERIAL NETNS
             ENVIRONMENT KVCTL=$<TARGET_FILE:kvctl> WITNESS=$<TARGET_FILE:witness>
+                CHECK_HISTORY=$<TARGET_FILE:check-history>
             COMMAND bash ${script})
     endforeach()
 endfunction()

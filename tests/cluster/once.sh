@@ -29,6 +29,7 @@ await_leader
 say "$(cat "$T/bench.json")"
 [[ $(wc -l <"$T/versions") -gt 0 ]] || fail "nothing was written"
 say "$("$WITNESS" "$T/history" "$T/versions")" || fail "the history is wrong"
+say "$("$CHECK_HISTORY" "$T/history")" || fail "the history is not linearizable"
 same "$(field unknown <"$T/bench.json")" 0 "outcomes unknown:"
 check_agreement
 for id in n1 n2 n3; do stop "$id"; done
