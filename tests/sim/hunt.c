@@ -1,0 +1,142 @@
+#include "tests/sim/hunt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CPU_SECONDS_MAX = 300 };
+
+static volatile sig_atomic_t enough; /* asked to end: no new seed, but the report */
+
+static void on_signal(int number) {
+    (void)number;
+    enough = 1;
+}
+
+double sim_clock_s(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
+    int fds[2];
+    if (pipe(fds) != 0) {
+        exit(2);
+    }
+    child->seed = hunt->next++;
+    (void)fflush(stdout);
+    child->pid = fork();
+    if (child->pid == 0) {
+        struct sim_summary summary;
+        (void)close(fds[0]);
+        (void)signal(SIGINT, SIG_IGN);
+        (void)alarm(CPU_SECONDS_MAX);
+        sim_play(child->seed, NULL, &summary);
+        bool told = write(fds[1], &summary, sizeof(summary)) == (ssize_t)sizeof(summary);
+        _exit(!told || summary.failure[0] != '\0');
+    }
+    (void)close(fds[1]);
+    child->result_fd = fds[0];
+}
+
+static void add(struct sim_summary *total, const struct sim_summary *one) {
+    total->virtual_ns += one->virtual_ns;
+    total->events += one->events;
+    total->counts.ops += one->counts.ops;
+    total->counts.done += one->counts.done;
+    total->counts.negative += one->counts.negative;
+    total->counts.not_done += one->counts.not_done;
+    total->counts.unknown += one->counts.unknown;
+    total->counts.leaders += one->counts.leaders;
+    total->counts.starts += one->counts.starts;
+    total->counts.images += one->counts.images;
+    total->counts.sessions += one->counts.sessions;
+    total->counts.repeated += one->counts.repeated;
+    total->counts.expired += one->counts.expired;
+    for (size_t i = 0; i < SIM_FAULTS; i++) {
+        total->counts.faults[i] += one->counts.faults[i];
+    }
+}
+
+static void fail(struct sim_hunt *hunt, uint64_t seed, int status, const char *what) {
+    printf("seed %" PRIu64 " FAILED: %s (status %x)\n", seed, what, (unsigned)status);
+    if (hunt->failures < sizeof(hunt->failed) / sizeof(hunt->failed[0])) {
+        hunt->failed[hunt->failures] = seed;
+    }
+    hunt->failures++;
+}
+
+static void finish(struct sim_hunt *hunt, struct sim_hunt_child *child, int status) {
+    struct sim_summary summary = {0};
+    bool told = read(child->result_fd, &summary, sizeof(summary)) == (ssize_t)sizeof(summary);
+    (void)close(child->result_fd);
+    child->pid = 0;
+    hunt->seeds++;
+    add(&hunt->total, &summary);
+    if (status != 0) {
+        fail(hunt, child->seed, status, told ? summary.failure : "it crashed or did not end");
+    }
+}
+
+static struct sim_hunt_child *find(struct sim_hunt *hunt, pid_t pid) {
+    for (size_t i = 0; i < hunt->jobs; i++) {
+        if (hunt->children[i].pid == pid) {
+            return &hunt->children[i];
+        }
+    }
+    return NULL;
+}
+
+static bool more(const struct sim_hunt *hunt) {
+    return hunt->next <= hunt->last && (hunt->until == 0 || sim_clock_s() < hunt->until) &&
+           hunt->failures < 8 && enough == 0;
+}
+
+static void report(const struct sim_hunt *hunt, double seconds) {
+    const struct sim_counts *counts = &hunt->total.counts;
+    printf("%" PRIu64 " seeds, %.2f hours simulated in %.1f s, %" PRIu64 " events, %" PRIu64
+           " operations: %" PRIu64 " done, %" PRIu64 " negative, %" PRIu64 " not done, %" PRIu64
+           " unknown\n%" PRIu64 " leaders, %" PRIu64 " starts of nodes, %" PRIu64
+           " images installed; %" PRIu64 " sessions, %" PRIu64 " writes repeated, %" PRIu64
+           " expired; faults:",
+           hunt->seeds, (double)hunt->total.virtual_ns / 3600e9, seconds, hunt->total.events,
+           counts->ops, counts->done, counts->negative, counts->not_done, counts->unknown,
+           counts->leaders, counts->starts, counts->images, counts->sessions, counts->repeated,
+           counts->expired);
+    for (size_t i = 0; i < SIM_FAULTS; i++) {
+        printf(" %s %" PRIu64, sim_fault_name((enum sim_fault_kind)i), counts->faults[i]);
+    }
+    printf("\n");
+}
+
+int sim_hunt_run(struct sim_hunt *hunt) {
+    (void)signal(SIGTERM, on_signal);
+    (void)signal(SIGINT, on_signal);
+    double begun = sim_clock_s();
+    size_t running = 0;
+    while (more(hunt) || running > 0) {
+        struct sim_hunt_child *free_child = find(hunt, 0);
+        if (free_child != NULL && more(hunt)) {
+            start(hunt, free_child);
+            running++;
+            continue;
+        }
+        int status;
+        pid_t pid = waitpid(-1, &status, 0);
+        struct sim_hunt_child *child = pid > 0 ? find(hunt, pid) : NULL;
+        if (child != NULL) {
+            finish(hunt, child, status);
+            running--;
+        } else if (errno != EINTR) {
+            break;
+        }
+    }
+    report(hunt, sim_clock_s() - begun);
+    return hunt->failures > 0;
+}
