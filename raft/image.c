@@ -58,13 +58,17 @@ static void take_config(struct raft *raft, const struct raft_config *config) {
     }
 }
 
+bool raft_keeps_log(const struct raft *raft, uint64_t index, uint64_t term) {
+    return raft_term_at(raft, index) == term;
+}
+
 void image_installed(struct raft *raft, const struct raft_event *event) {
     uint64_t index = event->image_installed.index;
     uint64_t term = event->image_installed.term;
     if (index <= raft->commit) {
         return; /* P2: nothing in it is news */
     }
-    bool joins = raft_term_at(raft, index) == term;
+    bool joins = raft_keeps_log(raft, index, term);
     if (!joins && raft->role == RAFT_LEADER) { /* it began as a follower's; a leader has it all */
         core_stop(raft, LKV_EDAMAGED, "image (%llu, term %llu) contradicts this leader's log",
                   (unsigned long long)index, (unsigned long long)term);

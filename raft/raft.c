@@ -125,6 +125,10 @@ static void receive(struct raft *raft, const struct raft_message *message, uint6
     case RAFT_READ_REQUEST: read_request(raft, message); break;
     case RAFT_READ_REPLY: read_reply(raft, message); break;
     case RAFT_TRANSFER_NOW: transfer_now(raft, message); break;
+    case RAFT_REPAIR_REQUEST:
+    case RAFT_REPAIR_REPLY:
+    case RAFT_CATCHUP_REQUEST:
+    case RAFT_CATCHUP_REPLY: break;
     }
 }
 
@@ -210,6 +214,9 @@ static void dispatch(struct raft *raft, const struct raft_event *event) {
     case RAFT_LOG_PREFIX: image_log_prefix(raft, event); break;
     case RAFT_TRANSFER: transfer_event(raft, event->transfer.target); break;
     case RAFT_GATE: gate(raft, event->gate.may_campaign); break;
+    case RAFT_DAMAGED:
+    case RAFT_END_SETTLED:
+    case RAFT_END_DOUBTED: break;
     }
 }
 
@@ -295,6 +302,13 @@ void raft_status(const struct raft *raft, struct raft_status *out) {
                                 .noop_index = raft->noop_index,
                                 .campaigns = raft->campaigns,
                                 .prevotes = raft->prevotes};
+}
+
+size_t raft_gaps(const struct raft *raft, struct raft_gap *out, size_t capacity) {
+    (void)raft;
+    (void)out;
+    (void)capacity;
+    return 0;
 }
 
 size_t raft_peers(const struct raft *raft, struct raft_peer_status *out, size_t capacity) {

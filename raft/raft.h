@@ -16,6 +16,27 @@
  *   3. Messages may be lost, delayed, doubled and reordered at will.
  *   4. Payload of accepted entries is kept by the owner: see `takes`.
  *   5. It steps a TICK at or soon after `deadline_ns`.
+ *
+ * Damage (rule 11). Entries that were durable here and cannot be read are a gap. The core votes with
+ * its log's end all the same, but does not campaign, acknowledges and lets apply nothing from the
+ * first gap on, and asks its peers for the entries, with a leader or without one:
+ *
+ *   REPAIR_REQUEST ->  status: can you read from `first` on, and do you have the same log?
+ *   <- REPAIR_REPLY    readable, unreadable, compacted, ...      (the owner only carries these)
+ *   REPAIR_REQUEST ->  entries, to one of those that can read
+ *   <- REPAIR_REPLY    with entries: update.fills, and a write
+ *   PERSISTED          the gap is shorter
+ *
+ * What the owner does for it, beyond the above: duties 6 to 9.
+ *   6. Fills come with a write of their own that holds nothing else: the payload of entries [first,
+ *      last] of the reply that came with `token` goes to the log thread (not to the window) and is
+ *      written where it was; then the write is PERSISTED like any other.
+ *   7. A repair reply *sent* carries entries like an append: its entry i has index `first` + i; their
+ *      payload is framed from the window, or, in the step of a FETCHED with `repair`, from what was
+ *      fetched. One *received* with entries comes with a token like an append (it is never `kept`).
+ *   8. A read of this log that meets damage is told with DAMAGED before the FETCHED that fails for it.
+ *   9. A log whose end is unknown comes to rest by `settle_end`: it is made durable, behind all earlier
+ *      writes, that the end is known again; then END_SETTLED is told.
  */
 #ifndef RAFT_RAFT_H
 #define RAFT_RAFT_H
@@ -28,7 +49,7 @@ struct raft;
 enum {
     RAFT_MEMBERS_MAX = 15,          /* voters and learners together */
     RAFT_NOBODY = 0,                /* no member id is 0 */
-    RAFT_APPEND_ENTRIES_MAX = 16384 /* in one append request */
+    RAFT_APPEND_ENTRIES_MAX = 16384 /* in one append request or repair reply */
 };
 
 /* ------------------------------------------------------------------ configuration */
@@ -63,6 +84,13 @@ struct raft_run {
     uint64_t first, term; /* entries from `first` up to the next run have this term */
 };
 
+/* Entries that were durable here and cannot be read. The last one's term is always known. When the
+ * term before `first` is the same, all terms in between are known too, since terms never fall. */
+struct raft_gap {
+    uint64_t first, last;
+    uint64_t last_term;
+};
+
 /* Persisted state, as recovery found it; everything is borrowed for the call. */
 struct raft_start {
     uint64_t self;
@@ -72,8 +100,16 @@ struct raft_start {
     uint64_t now_ns; /* monotonic */
     uint64_t term, voted_for;
     uint64_t first, last; /* the log; last = first - 1 when it is empty */
-    const struct raft_run *runs;
+    const struct raft_run
+        *runs; /* what they say of entries in gaps, but for the last, is not used */
     size_t run_count;
+    /* Ascending and disjoint, above image_index. A lost image is a gap like any other: from the newest
+     * readable image (or 1) to the first entry that is there. */
+    const struct raft_gap *gaps;
+    size_t gap_count;
+    /* More than `last` may have been durable here: until a leader has confirmed otherwise this node
+     * neither votes nor acknowledges. */
+    bool end_unknown;
     uint64_t image_index, image_term; /* newest durable image, 0 without one; committed by nature */
     bool campaign_gate;               /* see RAFT_GATE */
 };
@@ -94,7 +130,11 @@ enum raft_message_kind {
     RAFT_HEARTBEAT_REPLY = 6,
     RAFT_READ_REQUEST = 7,
     RAFT_READ_REPLY = 8,
-    RAFT_TRANSFER_NOW = 9
+    RAFT_TRANSFER_NOW = 9,
+    RAFT_REPAIR_REQUEST = 10,
+    RAFT_REPAIR_REPLY = 11,
+    RAFT_CATCHUP_REQUEST = 12,
+    RAFT_CATCHUP_REPLY = 13
 };
 
 /* What a node's log can still take (rule 15). Numbers are on the wire. */
@@ -125,6 +165,23 @@ enum raft_append_result {
     RAFT_APPEND_OK = 1,       /* everything up to `received` matches the leader's log */
     RAFT_APPEND_CONFLICT = 2, /* (prev_index, prev_term) is not in the follower's log */
     RAFT_APPEND_GAP = 3       /* kept early; [want_first, want_last] is missing */
+};
+
+enum raft_repair_want {
+    RAFT_REPAIR_STATUS = 1,  /* only the answer */
+    RAFT_REPAIR_ENTRIES = 2, /* as many as the donor can read and `bytes_max` lets through */
+    RAFT_REPAIR_IMAGE = 3    /* an image that covers `first` */
+};
+
+/* What a peer says of the asker's unreadable entry `first`. "Holds" is proven by an (index, term) at
+ * or behind it that both logs have: then all below is the same (log matching). */
+enum raft_repair_answer {
+    RAFT_REPAIR_READABLE = 1,    /* holds it and can read it */
+    RAFT_REPAIR_UNREADABLE = 2,  /* holds it, in a gap of its own */
+    RAFT_REPAIR_ABSENT = 3,      /* proven: does not hold it */
+    RAFT_REPAIR_UNSURE = 4,      /* may hold it, but nothing proves it */
+    RAFT_REPAIR_END_UNKNOWN = 5, /* may have held it and lost it */
+    RAFT_REPAIR_COMPACTED = 6    /* has an image that covers it */
 };
 
 struct raft_message {
@@ -182,6 +239,33 @@ struct raft_message {
         struct {
             uint64_t last_index; /* the target campaigns at once if it holds this */
         } transfer_now;
+        struct {
+            enum raft_repair_want want;
+            uint64_t first, last; /* of the asker's gap; 0, 0: asks only whether the end is known */
+            uint64_t prev_term;   /* term of first - 1 at the asker, 0: none or unknown */
+            uint64_t last_term;   /* term of `last` at the asker */
+            uint32_t bytes_max;   /* payload in the reply, but for one entry */
+            uint64_t boot_nonce,
+                round; /* echoed: replies to an earlier life or question are dropped */
+        } repair_request;
+        struct {
+            enum raft_repair_answer answer;
+            uint64_t boot_nonce, round;
+            /* READABLE, UNREADABLE: the highest index up to `last` where both logs are proven to be
+             * the same, and whose term is known, and that term. UNSURE, ABSENT: the donor's last
+             * entry below `last` whose term is at most last_term; 0, 0: not known. */
+            uint64_t shared_index, shared_term;
+            uint64_t first; /* of the entries */
+            uint32_t count;
+            const struct raft_entry_meta *entries; /* when received: borrowed; when sent: NULL */
+        } repair_reply;
+        struct {
+            uint64_t context, boot_nonce; /* echoed */
+        } catchup_request;
+        struct {
+            uint64_t context, boot_nonce;
+            uint64_t index; /* the leader's last one when the question came */
+        } catchup_reply;
     };
 };
 
@@ -202,7 +286,10 @@ enum raft_event_kind {
     RAFT_IMAGE_INSTALLED, /* a received image is durable here and replaces the log up to it */
     RAFT_LOG_PREFIX,      /* the log's first index moved up (own image is durable) */
     RAFT_TRANSFER,        /* hand leadership over */
-    RAFT_GATE             /* whether this node may campaign (rule 31) */
+    RAFT_GATE,            /* whether this node may campaign (rule 31) */
+    RAFT_DAMAGED,         /* entries of this log turned out to be unreadable */
+    RAFT_END_SETTLED,     /* what `settle_end` asked for is durable */
+    RAFT_END_DOUBTED      /* a peer has seen acknowledgements beyond this log's end (rule 17) */
 };
 
 struct raft_event {
@@ -237,6 +324,7 @@ struct raft_event {
             const uint32_t *sizes; /* of the entries from `from` on */
             size_t count;          /* 0 with rc != 0: could not be read */
             int rc;
+            bool repair; /* as in the fetch */
         } fetched;
         struct {
             uint64_t peer;
@@ -248,8 +336,8 @@ struct raft_event {
             uint64_t index; /* image's index */
             int rc;         /* 0: durable at the peer */
         } image_sent;
-        /* When entry (index, term) is in the log, what follows it stays. Otherwise the log is
-         * empty and goes on at index + 1; write.cut_from then drops what lay beyond. */
+        /* When raft_keeps_log says so, what follows the entry stays. Otherwise the log is empty and
+         * goes on at index + 1; write.cut_from then drops what lay beyond. */
         struct {
             uint64_t index, term;
             struct raft_config config;
@@ -264,6 +352,10 @@ struct raft_event {
         struct {
             bool may_campaign;
         } gate;
+        /* Entries that are no longer in the log, or known as damaged, are passed over. */
+        struct {
+            uint64_t first, last;
+        } damaged;
     };
 };
 
@@ -276,18 +368,31 @@ struct raft_take {
     uint64_t first, last;
 };
 
+/* Entries [first, last] of the repair reply that came with `token` close the beginning of a gap. */
+struct raft_fill {
+    uint64_t token;
+    uint64_t first, last;
+};
+
 struct raft_write {
     uint64_t no; /* 0: nothing to write */
     bool save_vote;
     uint64_t term, voted_for; /* with save_vote */
     uint64_t cut_from;        /* 0, or: first drop entries from here on */
-    uint64_t first, last;     /* then append these; none when last < first */
+    /* With cut_from: the term of the entry before. The log knows it too, unless that entry is in a gap:
+     * then this is the term that the gap's last entry has from now on, and the new segment's header
+     * must carry it. (A peer has proven that entry cut_from differs; what is left of the gap equals
+     * that peer's log. Cut and term must be one act: filling first would leave, after a crash, the
+     * peer's entries in front of our own later ones.) */
+    uint64_t cut_prev_term;
+    uint64_t first, last; /* then append these; none when last < first */
 };
 
 struct raft_fetch {
     uint64_t peer, from;
     uint64_t to;        /* inclusive: the last index that is wanted at most */
     uint32_t bytes_max; /* at least one entry, then as many as fit */
+    bool repair; /* for a repair reply; there may be one such fetch beside a peer's other one */
 };
 
 enum raft_role {
@@ -318,9 +423,12 @@ struct raft_update {
      * the vote record, the cut, the entries. Entries that are neither this SUBMIT's nor taken are
      * the one empty ENTRY_NOOP of a new leader. */
     struct raft_write write;
+    struct raft_fill *fills; /* they are what `write` writes, which then holds nothing else */
+    size_t fill_count;
 
     struct raft_message *messages; /* an append's payload is framed from the window, or, for the
-                                      peer of this FETCHED event, from what was fetched */
+                                      peer of this FETCHED event, from what was fetched; a repair
+                                      reply's likewise (duty 7) */
     size_t message_count;
     struct raft_fetch *fetches; /* each answered by exactly one FETCHED */
     size_t fetch_count;
@@ -344,13 +452,20 @@ struct raft_update {
     struct raft_read_result *reads;
     size_t read_count;
 
+    bool settle_end; /* duty 9; asked once, and again after an END_DOUBTED */
+
+    /* Not 0: entries from here on were proven to be committed nowhere and to be readable nowhere,
+     * and are cut by `write`; `note` says who answered what, for the trace (rule 11). */
+    uint64_t discarded_from;
+    struct reason note;
+
     uint64_t deadline_ns; /* always set; UINT64_MAX: none */
 
     int stop_rc; /* 0, or the checked error that ended this node's part (R16, rule 13) */
     struct reason stop_why;
 
     size_t take_capacity, drop_capacity, message_capacity, fetch_capacity, install_capacity,
-        read_capacity;
+        read_capacity, fill_capacity;
 };
 
 void raft_update_fini(struct raft_update *update);
@@ -379,6 +494,11 @@ struct raft_status {
     uint64_t first, last, last_term, durable, commit, applied;
     uint64_t noop_index; /* of this leader's own term; 0 otherwise */
     uint64_t campaigns, prevotes;
+    /* Damage above the durable image; what lies at or below it blocks nothing and is not counted. */
+    size_t gap_count;
+    uint64_t damaged_entries;
+    struct raft_gap first_gap; /* zeros without one */
+    bool end_unknown;
 };
 
 enum raft_progress_state { RAFT_PROBE, RAFT_REPLICATE, RAFT_INSTALL };
@@ -398,7 +518,16 @@ void raft_status(const struct raft *raft, struct raft_status *out);
 /* Peers of the active configuration without this node, ascending by id; how many were written. */
 size_t raft_peers(const struct raft *raft, struct raft_peer_status *out, size_t capacity);
 
-/* Term of an entry of the log or of the image's last one; 0 when unknown. */
+/* The gaps that `raft_status` counts, ascending: writes at most `capacity` and returns how many there
+ * are. */
+size_t raft_gaps(const struct raft *raft, struct raft_gap *out, size_t capacity);
+
+/* Whether IMAGE_INSTALLED (index, term) will keep the entries behind `index`: it is in the log, or lies
+ * in a gap and its term is not known to be another one. False: the log begins anew behind it. The owner
+ * asks before that event, to do the same on disk. */
+bool raft_keeps_log(const struct raft *raft, uint64_t index, uint64_t term);
+
+/* Term of an entry of the log or of the image's last one; 0 when unknown, as in gaps. */
 uint64_t raft_term_at(const struct raft *raft, uint64_t index);
 
 /* Sizes of entries below this index may be forgotten: the owner's window no longer holds them, and

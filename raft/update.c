@@ -3,6 +3,7 @@
 
 void raft_update_fini(struct raft_update *update) {
     mem_free(update->takes);
+    mem_free(update->fills);
     mem_free(update->drops);
     mem_free(update->messages);
     mem_free(update->fetches);
@@ -15,6 +16,10 @@ void update_begin(struct raft_update *update) {
     update->kept = false;
     update->take_count = update->drop_count = update->message_count = 0;
     update->fetch_count = update->install_count = update->read_count = 0;
+    update->fill_count = 0;
+    update->settle_end = false;
+    update->discarded_from = 0;
+    update->note.text[0] = '\0';
     update->write = (struct raft_write){0};
     update->submit_rc = 0;
     update->submit_first = 0;

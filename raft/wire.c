@@ -29,13 +29,12 @@ static void put_flag(msgpack_packer *packer, bool value) {
     (void)(value ? msgpack_pack_true(packer) : msgpack_pack_false(packer));
 }
 
-static void put_entries(msgpack_packer *packer, const struct raft_message *message,
+static void put_entries(msgpack_packer *packer, uint64_t first, uint32_t count,
                         const struct entry *entries) {
-    uint32_t count = message->append.count;
     (void)msgpack_pack_array(packer, (size_t)count * ENTRY_FIELDS);
     for (uint32_t i = 0; i < count; i++) {
         const struct entry *entry = &entries[i];
-        ASSERT(entry->index == message->append.prev_index + 1 + i);
+        ASSERT(entry->index == first + i);
         struct slice payload = blob_slice(entry->payload);
         put(packer, entry->term);
         put(packer, (uint64_t)entry->type);
@@ -110,6 +109,10 @@ static size_t field_count(uint64_t kind) {
     case RAFT_READ_REQUEST: return HEAD_FIELDS + 2;
     case RAFT_READ_REPLY: return HEAD_FIELDS + 4;
     case RAFT_TRANSFER_NOW: return HEAD_FIELDS + 1;
+    case RAFT_REPAIR_REQUEST: return HEAD_FIELDS + 8;
+    case RAFT_REPAIR_REPLY: return HEAD_FIELDS + 7;
+    case RAFT_CATCHUP_REQUEST: return HEAD_FIELDS + 2;
+    case RAFT_CATCHUP_REPLY: return HEAD_FIELDS + 3;
     default: return 0;
     }
 }
@@ -153,7 +156,7 @@ static void put_append(msgpack_packer *packer, const struct raft_message *m,
     put(packer, m->append.prev_term);
     put(packer, m->append.commit);
     put(packer, m->append.request_no);
-    put_entries(packer, m, entries);
+    put_entries(packer, m->append.prev_index + 1, m->append.count, entries);
 }
 
 static void put_append_reply(msgpack_packer *packer, const struct raft_message *m) {
@@ -230,6 +233,62 @@ static void get_read_reply(struct fields *fields, struct raft_message *m) {
     m->read_reply.rc = -(int)get_within(fields, 0, 999);
 }
 
+static void put_repair_request(msgpack_packer *packer, const struct raft_message *m) {
+    put(packer, (uint64_t)m->repair_request.want);
+    put(packer, m->repair_request.first);
+    put(packer, m->repair_request.last);
+    put(packer, m->repair_request.prev_term);
+    put(packer, m->repair_request.last_term);
+    put(packer, m->repair_request.bytes_max);
+    put(packer, m->repair_request.boot_nonce);
+    put(packer, m->repair_request.round);
+}
+
+static void get_repair_request(struct fields *fields, struct raft_message *m) {
+    m->repair_request.want =
+        (enum raft_repair_want)get_within(fields, RAFT_REPAIR_STATUS, RAFT_REPAIR_IMAGE);
+    m->repair_request.first = get(fields);
+    m->repair_request.last = get(fields);
+    m->repair_request.prev_term = get(fields);
+    m->repair_request.last_term = get(fields);
+    m->repair_request.bytes_max = (uint32_t)get_within(fields, 0, UINT32_MAX);
+    m->repair_request.boot_nonce = get(fields);
+    m->repair_request.round = get(fields);
+}
+
+static void put_repair_reply(msgpack_packer *packer, const struct raft_message *m,
+                             const struct entry *entries) {
+    put(packer, (uint64_t)m->repair_reply.answer);
+    put(packer, m->repair_reply.boot_nonce);
+    put(packer, m->repair_reply.round);
+    put(packer, m->repair_reply.shared_index);
+    put(packer, m->repair_reply.shared_term);
+    put(packer, m->repair_reply.first);
+    put_entries(packer, m->repair_reply.first, m->repair_reply.count, entries);
+}
+
+static void put_catchup_request(msgpack_packer *packer, const struct raft_message *m) {
+    put(packer, m->catchup_request.context);
+    put(packer, m->catchup_request.boot_nonce);
+}
+
+static void get_catchup_request(struct fields *fields, struct raft_message *m) {
+    m->catchup_request.context = get(fields);
+    m->catchup_request.boot_nonce = get(fields);
+}
+
+static void put_catchup_reply(msgpack_packer *packer, const struct raft_message *m) {
+    put(packer, m->catchup_reply.context);
+    put(packer, m->catchup_reply.boot_nonce);
+    put(packer, m->catchup_reply.index);
+}
+
+static void get_catchup_reply(struct fields *fields, struct raft_message *m) {
+    m->catchup_reply.context = get(fields);
+    m->catchup_reply.boot_nonce = get(fields);
+    m->catchup_reply.index = get(fields);
+}
+
 /* ------------------------------------------------------------------ encode */
 
 void raft_wire_encode(const struct raft_message *m, const struct entry *entries,
@@ -251,6 +310,10 @@ void raft_wire_encode(const struct raft_message *m, const struct entry *entries,
     case RAFT_READ_REQUEST: put_read_request(&packer, m); break;
     case RAFT_READ_REPLY: put_read_reply(&packer, m); break;
     case RAFT_TRANSFER_NOW: put(&packer, m->transfer_now.last_index); break;
+    case RAFT_REPAIR_REQUEST: put_repair_request(&packer, m); break;
+    case RAFT_REPAIR_REPLY: put_repair_reply(&packer, m, entries); break;
+    case RAFT_CATCHUP_REQUEST: put_catchup_request(&packer, m); break;
+    case RAFT_CATCHUP_REPLY: put_catchup_reply(&packer, m); break;
     }
 }
 
@@ -259,7 +322,7 @@ void raft_wire_encode(const struct raft_message *m, const struct entry *entries,
 /* [term, type, payload, term, type, payload, ...] */
 static void get_entry(struct fields *fields, struct raft_packet *out, uint32_t i) {
     struct entry *entry = &out->entries[i];
-    entry->index = out->message.append.prev_index + 1 + i;
+    entry->index = out->first + i;
     entry->term = get(fields);
     entry->type = (enum entry_type)get_within(fields, 1, UINT8_MAX);
     const msgpack_object *payload = next(fields);
@@ -289,12 +352,11 @@ static void get_entries(struct fields *fields, struct raft_packet *out) {
     uint32_t count = list->via.array.size / ENTRY_FIELDS;
     out->metas = mem_calloc(count, sizeof *out->metas);
     out->entries = mem_calloc(count, sizeof *out->entries);
-    out->message.append.entries = out->metas;
     if (out->metas == NULL || out->entries == NULL) {
         fields->rc = reason_set(fields->why, LKV_ENOMEM, "no memory for %u entries", count);
         return;
     }
-    out->message.append.count = count;
+    out->count = count;
     struct fields entry = {
         .items = list->via.array.ptr, .count = list->via.array.size, .why = fields->why};
     for (uint32_t i = 0; i < count && entry.rc == 0; i++) {
@@ -309,7 +371,25 @@ static void get_append(struct fields *fields, struct raft_packet *out) {
     m->append.prev_term = get(fields);
     m->append.commit = get(fields);
     m->append.request_no = get(fields);
+    out->first = m->append.prev_index + 1;
     get_entries(fields, out);
+    m->append.count = out->count;
+    m->append.entries = out->metas;
+}
+
+static void get_repair_reply(struct fields *fields, struct raft_packet *out) {
+    struct raft_message *m = &out->message;
+    m->repair_reply.answer =
+        (enum raft_repair_answer)get_within(fields, RAFT_REPAIR_READABLE, RAFT_REPAIR_COMPACTED);
+    m->repair_reply.boot_nonce = get(fields);
+    m->repair_reply.round = get(fields);
+    m->repair_reply.shared_index = get(fields);
+    m->repair_reply.shared_term = get(fields);
+    m->repair_reply.first = get_within(fields, 0, UINT64_MAX / 2);
+    out->first = m->repair_reply.first;
+    get_entries(fields, out);
+    m->repair_reply.count = out->count;
+    m->repair_reply.entries = out->metas;
 }
 
 static void get_body(struct fields *fields, struct raft_packet *out) {
@@ -324,6 +404,10 @@ static void get_body(struct fields *fields, struct raft_packet *out) {
     case RAFT_READ_REQUEST: get_read_request(fields, m); break;
     case RAFT_READ_REPLY: get_read_reply(fields, m); break;
     case RAFT_TRANSFER_NOW: m->transfer_now.last_index = get(fields); break;
+    case RAFT_REPAIR_REQUEST: get_repair_request(fields, m); break;
+    case RAFT_REPAIR_REPLY: get_repair_reply(fields, out); break;
+    case RAFT_CATCHUP_REQUEST: get_catchup_request(fields, m); break;
+    case RAFT_CATCHUP_REPLY: get_catchup_reply(fields, m); break;
     }
 }
 
@@ -390,7 +474,7 @@ int raft_wire_decode(struct slice body, struct raft_packet *out, struct reason *
 }
 
 void raft_packet_fini(struct raft_packet *packet) {
-    for (uint32_t i = 0; packet->entries != NULL && i < packet->message.append.count; i++) {
+    for (uint32_t i = 0; packet->entries != NULL && i < packet->count; i++) {
         blob_unref(packet->entries[i].payload);
     }
     mem_free(packet->entries);

@@ -10,15 +10,18 @@
 #include "raft/raft.h"
 
 /* Appends the encoded message to `out`. `entries` are the append's (message->append.count of them,
- * indices consecutive from prev_index + 1), NULL otherwise. Failure is out->failed. */
+ * indices consecutive from prev_index + 1) or the repair reply's (repair_reply.count, from `first`
+ * on), NULL otherwise. Failure is out->failed. */
 void raft_wire_encode(const struct raft_message *message, const struct entry *entries,
                       struct buffer *out);
 
 /* A decoded message with what it owns. */
 struct raft_packet {
-    struct raft_message message; /* append.entries points to `metas` */
+    struct raft_message message; /* its `entries`, if it has some, point to `metas` */
     struct raft_entry_meta *metas;
-    struct entry *entries; /* payloads copied out of the frame, index and term set */
+    struct entry *entries; /* `count` from index `first` on; payloads copied out of the frame */
+    uint64_t first;
+    uint32_t count;
 };
 
 /* LKV_EPROTOCOL with what was expected and what came; LKV_ENOMEM. Nothing is kept on failure. */

@@ -51,6 +51,26 @@ static void vote_text(const struct raft_message *m, char *text, size_t size) {
     }
 }
 
+static void repair_text(const struct raft_message *m, char *text, size_t size) {
+    static const char *const wants[] = {[RAFT_REPAIR_STATUS] = "asks about",
+                                        [RAFT_REPAIR_ENTRIES] = "asks for",
+                                        [RAFT_REPAIR_IMAGE] = "asks for an image over"};
+    static const char *const answers[] = {
+        [RAFT_REPAIR_READABLE] = "readable",       [RAFT_REPAIR_UNREADABLE] = "unreadable",
+        [RAFT_REPAIR_ABSENT] = "absent",           [RAFT_REPAIR_UNSURE] = "unsure",
+        [RAFT_REPAIR_END_UNKNOWN] = "end unknown", [RAFT_REPAIR_COMPACTED] = "compacted"};
+    if (m->kind == RAFT_REPAIR_REQUEST) {
+        (void)snprintf(text, size, "%s %llu..%llu/%llu", wants[m->repair_request.want],
+                       (ull)m->repair_request.first, (ull)m->repair_request.last,
+                       (ull)m->repair_request.last_term);
+    } else {
+        (void)snprintf(text, size, "%s at %llu/%llu, %u entries from %llu",
+                       answers[m->repair_reply.answer], (ull)m->repair_reply.shared_index,
+                       (ull)m->repair_reply.shared_term, m->repair_reply.count,
+                       (ull)m->repair_reply.first);
+    }
+}
+
 void w_message_text(const struct raft_message *m, char *text, size_t size) {
     switch (m->kind) {
     case RAFT_VOTE_REQUEST:
@@ -74,6 +94,12 @@ void w_message_text(const struct raft_message *m, char *text, size_t size) {
     case RAFT_TRANSFER_NOW:
         (void)snprintf(text, size, "campaign now, if you have %llu",
                        (ull)m->transfer_now.last_index);
+        break;
+    case RAFT_REPAIR_REQUEST:
+    case RAFT_REPAIR_REPLY: repair_text(m, text, size); break;
+    case RAFT_CATCHUP_REQUEST: (void)snprintf(text, size, "asks how far to catch up"); break;
+    case RAFT_CATCHUP_REPLY:
+        (void)snprintf(text, size, "catch up to %llu", (ull)m->catchup_reply.index);
         break;
     }
 }

@@ -6,7 +6,35 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-enum { KINDS = 9 };
+enum { KINDS = 13 };
+
+static void sample_repair(struct raft_message *m) {
+    if (m->kind == RAFT_REPAIR_REQUEST) {
+        m->repair_request.want = RAFT_REPAIR_ENTRIES;
+        m->repair_request.first = 10;
+        m->repair_request.last = 300;
+        m->repair_request.prev_term = 8;
+        m->repair_request.last_term = 9;
+        m->repair_request.bytes_max = 1u << 20;
+        m->repair_request.boot_nonce = 6;
+        m->repair_request.round = 7;
+    } else if (m->kind == RAFT_REPAIR_REPLY) {
+        m->repair_reply.answer = RAFT_REPAIR_READABLE;
+        m->repair_reply.boot_nonce = 6;
+        m->repair_reply.round = 7;
+        m->repair_reply.shared_index = 300;
+        m->repair_reply.shared_term = 9;
+        m->repair_reply.first = 10;
+        m->repair_reply.count = 2;
+    } else if (m->kind == RAFT_CATCHUP_REQUEST) {
+        m->catchup_request.context = 1;
+        m->catchup_request.boot_nonce = 2;
+    } else {
+        m->catchup_reply.context = 1;
+        m->catchup_reply.boot_nonce = 2;
+        m->catchup_reply.index = 3;
+    }
+}
 
 static struct raft_message sample(enum raft_message_kind kind) {
     struct raft_message m = {.kind = kind, .from = 0x1122334455667788u, .to = 2, .term = 300};
@@ -64,6 +92,10 @@ static struct raft_message sample(enum raft_message_kind kind) {
         m.read_reply.rc = LKV_ENOTLEADER;
         break;
     case RAFT_TRANSFER_NOW: m.transfer_now.last_index = 1; break;
+    case RAFT_REPAIR_REQUEST:
+    case RAFT_REPAIR_REPLY:
+    case RAFT_CATCHUP_REQUEST:
+    case RAFT_CATCHUP_REPLY: sample_repair(&m); break;
     }
     return m;
 }
@@ -76,12 +108,16 @@ static void sample_entries(struct entry entries[2]) {
     cr_assert(entries[0].payload != NULL);
 }
 
+static bool has_entries(enum raft_message_kind kind) {
+    return kind == RAFT_APPEND || kind == RAFT_REPAIR_REPLY;
+}
+
 static void encode(enum raft_message_kind kind, struct buffer *out) {
     struct raft_message m = sample(kind);
     struct entry entries[2];
     sample_entries(entries);
     buffer_init(out);
-    raft_wire_encode(&m, kind == RAFT_APPEND ? entries : NULL, out);
+    raft_wire_encode(&m, has_entries(kind) ? entries : NULL, out);
     cr_assert(!out->failed);
     blob_unref(entries[0].payload);
 }
@@ -110,6 +146,11 @@ static const struct {
     {RAFT_READ_REQUEST, "9607cf112233445566778802cd012c0102"},
     {RAFT_READ_REPLY, "9808cf112233445566778802cd012c01020308"},
     {RAFT_TRANSFER_NOW, "9509cf112233445566778802cd012c01"},
+    {RAFT_REPAIR_REQUEST, "9c0acf112233445566778802cd012c020acd012c0809ce001000000607"},
+    {RAFT_REPAIR_REPLY,
+     "9b0bcf112233445566778802cd012c010607cd012c090a96cd012b03c403616263cd012c01c400"},
+    {RAFT_CATCHUP_REQUEST, "960ccf112233445566778802cd012c0102"},
+    {RAFT_CATCHUP_REPLY, "970dcf112233445566778802cd012c010203"},
 };
 
 Test(raft_wire, writes_the_bytes_that_the_format_says) {
@@ -126,7 +167,7 @@ Test(raft_wire, writes_the_bytes_that_the_format_says) {
 }
 
 Test(raft_wire, gives_back_every_field) {
-    for (enum raft_message_kind kind = RAFT_VOTE_REQUEST; kind <= RAFT_TRANSFER_NOW; kind++) {
+    for (enum raft_message_kind kind = RAFT_VOTE_REQUEST; kind <= RAFT_CATCHUP_REPLY; kind++) {
         struct buffer first, second;
         encode(kind, &first);
         struct raft_packet packet;
@@ -155,10 +196,17 @@ Test(raft_wire, copies_payload_and_sets_index_and_metas) {
     cr_expect(packet.metas[0].size == 3 && packet.metas[0].term == 299 &&
               packet.metas[0].type == ENTRY_COMMAND);
     raft_packet_fini(&packet);
+    encode(RAFT_REPAIR_REPLY, &out);
+    cr_assert(raft_wire_decode(buffer_slice(&out), &packet, &why) == 0);
+    buffer_fini(&out);
+    cr_expect(packet.message.repair_reply.count == 2 && packet.count == 2 && packet.first == 10);
+    cr_expect(packet.message.repair_reply.entries == packet.metas);
+    cr_expect(packet.entries[0].index == 10 && packet.entries[1].index == 11);
+    raft_packet_fini(&packet);
 }
 
 Test(raft_wire, refuses_every_truncation_and_every_addition) {
-    for (enum raft_message_kind kind = RAFT_VOTE_REQUEST; kind <= RAFT_TRANSFER_NOW; kind++) {
+    for (enum raft_message_kind kind = RAFT_VOTE_REQUEST; kind <= RAFT_CATCHUP_REPLY; kind++) {
         struct buffer out;
         encode(kind, &out);
         for (size_t size = 0; size < out.size; size++) {
@@ -189,14 +237,14 @@ static size_t element_offsets(struct slice bytes, size_t offsets[32]) {
 
 Test(raft_wire, refuses_each_field_of_another_type) {
     static const uint8_t others[] = {0xc0, 0xa0, 0x90, 0x80, 0xff}; /* nil, "", [], {}, -1 */
-    for (enum raft_message_kind kind = RAFT_VOTE_REQUEST; kind <= RAFT_TRANSFER_NOW; kind++) {
+    for (enum raft_message_kind kind = RAFT_VOTE_REQUEST; kind <= RAFT_CATCHUP_REPLY; kind++) {
         struct buffer out;
         encode(kind, &out);
         size_t offsets[32];
         size_t count = element_offsets(buffer_slice(&out), offsets);
         for (size_t i = 0; i < count; i++) {
             for (size_t k = 0; k < sizeof others; k++) {
-                bool entries = kind == RAFT_APPEND && i == count - 1;
+                bool entries = has_entries(kind) && i == count - 1;
                 if (entries && others[k] == 0x90) {
                     continue; /* an empty array of entries is right */
                 }
