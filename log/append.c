@@ -13,11 +13,9 @@ static void publish(struct log *log, const struct entry *entries, size_t count) 
     struct log_mark_value mark = {.segment = segment->number,
                                   .index = log->last,
                                   .term = log_terms_at(&log->terms, log->last)};
-    for (size_t i = 0; i < count; i++) {
-        log_terms_push(&log->terms, entries[i].index, entries[i].term);
-    }
     pthread_mutex_lock(&log->mutex);
     for (size_t i = 0; i < count; i++) {
+        log_terms_push(&log->terms, entries[i].index, entries[i].term);
         segment_note(segment, entries[i].index, segment->tail);
         segment->tail += record_size(entry_length(&entries[i]));
     }
@@ -83,9 +81,17 @@ int append_entries(struct log *log, const struct entry *entries, size_t count,
 static int cut(struct log *log, uint64_t from, struct write_plan *plan, struct reason *why) {
     int rc = segment_begin(log, plan_take(plan), from, log_terms_at(&log->terms, from - 1), why);
     if (rc == 0) {
+        pthread_mutex_lock(&log->mutex);
         log_terms_cut(&log->terms, from);
+        pthread_mutex_unlock(&log->mutex);
     }
     return rc;
+}
+
+static void trim_terms(struct log *log) {
+    pthread_mutex_lock(&log->mutex);
+    log_terms_trim(&log->terms, log->first);
+    pthread_mutex_unlock(&log->mutex);
 }
 
 int log_write(struct log *log, const struct log_write *write, struct reason *why) {
@@ -93,7 +99,7 @@ int log_write(struct log *log, const struct log_write *write, struct reason *why
     if (rc != 0) {
         return rc;
     }
-    log_terms_trim(&log->terms, log_first(log));
+    trim_terms(log);
     struct write_plan plan;
     rc = plan_write(log, write, &plan, why);
     if (rc != 0) {
@@ -174,8 +180,8 @@ int log_restart_after(struct log *log, uint64_t index, uint64_t term, struct rea
     if (rc != 0) {
         return rc;
     }
-    log_terms_restart(&log->terms, index, term);
     pthread_mutex_lock(&log->mutex);
+    log_terms_restart(&log->terms, index, term);
     log->last = index;
     pthread_mutex_unlock(&log->mutex);
     live_drop(log, index); /* all but the new one */

@@ -72,20 +72,15 @@ static uint32_t payload_crc(const struct blob *payload) {
     return payload->crc_known ? payload->crc : crc32c(0, blob_slice(payload));
 }
 
-void batch_add(struct batch *batch, const struct log *log, const struct entry *entry,
-               uint64_t prev_term, uint64_t offset) {
+static void add_record(struct batch *batch, const struct log *log, struct record_header *header,
+                       const struct entry *entry, uint64_t offset) {
     uint32_t length = entry_length(entry);
-    struct record_header header = {.payload_crc = payload_crc(entry->payload),
-                                   .length = length,
-                                   .index = entry->index,
-                                   .term = entry->term,
-                                   .prev_term = prev_term,
-                                   .segment = log->current->number,
-                                   /* Rule 8: what was durable before this group commit. */
-                                   .mark_index = log->last,
-                                   .mark_term = log_terms_at(&log->terms, log->last),
-                                   .type = (uint8_t)entry->type};
-    record_header_encode(&header, &log->identity, offset, add_bytes(batch, LOG_RECORD_HEADER));
+    header->payload_crc = payload_crc(entry->payload);
+    header->length = length;
+    header->index = entry->index;
+    header->term = entry->term;
+    header->type = (uint8_t)entry->type;
+    record_header_encode(header, &log->identity, offset, add_bytes(batch, LOG_RECORD_HEADER));
     if (is_copied(length) && length > 0) {
         memcpy(add_bytes(batch, length), entry->payload->data, length);
     } else if (length > 0) {
@@ -93,6 +88,25 @@ void batch_add(struct batch *batch, const struct log *log, const struct entry *e
     }
     size_t padding = (size_t)(record_size(length) - LOG_RECORD_HEADER - length);
     memset(add_bytes(batch, padding), 0, padding);
+}
+
+void batch_add(struct batch *batch, const struct log *log, const struct entry *entry,
+               uint64_t prev_term, uint64_t offset) {
+    struct record_header header = {.prev_term = prev_term,
+                                   .segment = log->current->number,
+                                   /* Rule 8: what was durable before this group commit. */
+                                   .mark_index = log->last,
+                                   .mark_term = log_terms_at(&log->terms, log->last)};
+    add_record(batch, log, &header, entry, offset);
+}
+
+void batch_add_in(struct batch *batch, const struct log *log, const struct segment *segment,
+                  const struct entry *entry, uint64_t prev_term, uint64_t offset) {
+    struct record_header header = {.prev_term = prev_term,
+                                   .segment = segment->number,
+                                   .mark_index = segment->first - 1,
+                                   .mark_term = segment->prev_term};
+    add_record(batch, log, &header, entry, offset);
 }
 
 void batch_add_mark(struct batch *batch, const struct log *log, uint64_t offset) {

@@ -31,6 +31,9 @@ int vote_write(struct log *log, const struct log_vote *vote, size_t segments, st
         record.voted_for = vote->voted_for;
     }
     record.mark = mark_now(log);
+    if (log->current != NULL) { /* rule 11: its loss must not leave open where it began */
+        record.newest = segment_place(log->current);
+    }
     int rc = vote_save(&log->vote, &record); /* rule 2 */
     if (rc != 0) {
         return log_fail(log, rc, why, "save the vote");
@@ -70,6 +73,16 @@ static int write_header(struct log *log, const struct spare *spare,
     return rc;
 }
 
+static struct segment_place place_before(struct log *log, uint64_t first) {
+    struct segment_place place = {0};
+    pthread_mutex_lock(&log->mutex);
+    for (size_t i = 0; i < log->segment_count && log->segments[i]->first < first; i++) {
+        place = segment_place(log->segments[i]);
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return place;
+}
+
 int segment_begin(struct log *log, struct spare *spare, uint64_t first, uint64_t prev_term,
                   struct reason *why) {
     ASSERT(log->next_number <= log->vote.record.segments_reserved);
@@ -82,7 +95,8 @@ int segment_begin(struct log *log, struct spare *spare, uint64_t first, uint64_t
                                     .mark_index = first - 1,
                                     .mark_term = prev_term,
                                     .capacity = spare->capacity,
-                                    .zeroed = spare->zeroed};
+                                    .zeroed = spare->zeroed,
+                                    .before = place_before(log, first)};
     struct segment *segment = segment_new(&header, spare->file, spare->capacity);
     int rc = segment != NULL ? 0 : LKV_ENOMEM;
     if (rc == 0) {

@@ -14,6 +14,7 @@ static int find_record(struct log *log, struct segment *segment, uint64_t index,
     struct log_scan_item item;
     int rc = log_scan_init(&scan, segment->file, &log->identity, segment->number, start, limit,
                            EXTENT_WINDOW);
+    scan.passes_unreadable = true;
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", log->dir, error_text(rc));
     }
@@ -43,7 +44,10 @@ int log_extent_pin(struct log *log, uint64_t index, struct log_extent *out, stru
                           (unsigned long long)index);
     }
     *out = (struct log_extent){.segment = segment, .file = segment->file};
-    int rc = find_record(log, segment, index, out, why);
+    int rc =
+        log_damage_at(log, index, NULL)
+            ? reason_set(why, LKV_EDAMAGED, "entry %llu is unreadable", (unsigned long long)index)
+            : find_record(log, segment, index, out, why);
     if (rc != 0) {
         live_unpin(log, segment);
     }

@@ -4,7 +4,7 @@
 #include "base/crc.h"
 #include "base/cursor.h"
 
-enum { CRC_SIZE = 4 };
+enum { CRC_SIZE = 4, VOTE_END_UNKNOWN = 1 };
 
 static const char segment_magic[8] = "lkv-seg\n";
 static const char vote_magic[8] = "lkv-vot\n";
@@ -14,6 +14,21 @@ struct log_mark_value log_mark_newer(struct log_mark_value a, struct log_mark_va
         return a.segment > b.segment ? a : b;
     }
     return a.index >= b.index ? a : b;
+}
+
+static void write_place(struct writer *writer, const struct segment_place *place) {
+    write_u64(writer, place->number);
+    write_u64(writer, place->first);
+    write_u64(writer, place->prev_term);
+}
+
+static struct segment_place read_place(struct reader *reader) {
+    /* One statement each: an initialiser list has no order of evaluation. */
+    struct segment_place place;
+    place.number = read_u64(reader);
+    place.first = read_u64(reader);
+    place.prev_term = read_u64(reader);
+    return place;
 }
 
 /* Both blocks begin and end alike in every version: magic, version, ..., checksum of what comes
@@ -73,7 +88,8 @@ void segment_header_encode(const struct segment_header *header, uint8_t *block) 
     write_u64(&writer, header->mark_index);
     write_u64(&writer, header->mark_term);
     write_u64(&writer, header->capacity);
-    write_u8(&writer, header->zeroed);
+    write_u64(&writer, header->zeroed); /* one byte, then seven reserved zeros */
+    write_place(&writer, &header->before);
     block_end(&writer, block);
 }
 
@@ -92,7 +108,8 @@ int segment_header_decode(struct slice block, struct segment_header *header, str
     header->mark_index = read_u64(&reader);
     header->mark_term = read_u64(&reader);
     header->capacity = read_u64(&reader);
-    header->zeroed = read_u8(&reader) != 0;
+    header->zeroed = (read_u64(&reader) & 0xff) != 0;
+    header->before = read_place(&reader);
     /* A segment is only begun when everything before it is durable, and says so. */
     if (header->first == 0 || header->mark_index != header->first - 1 ||
         header->mark_term != header->prev_term) {
@@ -169,6 +186,8 @@ void vote_record_encode(const struct vote_record *record, uint8_t *block) {
     write_u64(&writer, record->mark.term);
     write_u64(&writer, record->segments_reserved);
     write_u32(&writer, record->copy);
+    write_u32(&writer, record->end_unknown ? VOTE_END_UNKNOWN : 0);
+    write_place(&writer, &record->newest);
     block_end(&writer, block);
 }
 
@@ -189,5 +208,7 @@ int vote_record_decode(struct slice block, struct vote_record *record, struct re
     record->mark.term = read_u64(&reader);
     record->segments_reserved = read_u64(&reader);
     record->copy = read_u32(&reader);
+    record->end_unknown = (read_u32(&reader) & VOTE_END_UNKNOWN) != 0;
+    record->newest = read_place(&reader);
     return 0;
 }

@@ -44,6 +44,13 @@ struct log_mark_value {
 /* The newer of two marks: highest segment wins, then highest index (rule 8). */
 struct log_mark_value log_mark_newer(struct log_mark_value a, struct log_mark_value b);
 
+/* Where a segment stands in the log. */
+struct segment_place {
+    uint64_t number;
+    uint64_t first;     /* index of the first record, present or to come */
+    uint64_t prev_term; /* term of first - 1 */
+};
+
 struct segment_header {
     struct log_identity identity;
     uint64_t number;
@@ -52,6 +59,9 @@ struct segment_header {
     uint64_t mark_index, mark_term;
     uint64_t capacity; /* size of the file */
     bool zeroed;       /* zero-filled before use, not recycled: what is behind the end is zeros */
+    /* The segment that holds entry first - 1, as its own header says it; number 0: none does. A lost
+     * header or file is thereby known from its successor (rule 11). */
+    struct segment_place before;
 };
 
 /* Writes LOG_BLOCK bytes. */
@@ -101,7 +111,9 @@ struct vote_record {
     uint32_t copy;     /* 0: written first in its save, 1: written second */
     uint64_t term, voted_for;
     struct log_mark_value mark;
-    uint64_t segments_reserved; /* rule 6: no segment number above it was ever written */
+    uint64_t segments_reserved;  /* rule 6: no segment number above it was ever written */
+    bool end_unknown;            /* rule 11: more may have been durable than can be known */
+    struct segment_place newest; /* the mark's segment; number 0: it is not known */
 };
 
 void vote_record_encode(const struct vote_record *record, uint8_t *block); /* LOG_BLOCK bytes */

@@ -45,12 +45,13 @@ struct log {
 
     /* Log thread. */
     struct vote_file vote;
-    struct log_terms terms;
+    struct log_terms terms;       /* changed under the mutex: others may read it there */
     struct segment *current;      /* the newest; also the last one in `segments` */
     struct log_mark_value marked; /* the newest mark that is itself on disk */
     uint64_t next_number;         /* of a segment; above every number ever written (rule 6) */
     struct batch batch;
     struct log_run *state_runs; /* owned; what log_state.runs shows */
+    struct log_gap *state_gaps; /* owned; what log_state.gaps shows */
 
     /* Held around rename + sync of the directory. The kernel reports a failed directory sync to
      * one caller only: without it a segment's switch could be told that a name is durable which
@@ -68,13 +69,23 @@ struct log {
     uint64_t next_spare;
     struct dead_file *dead; /* owned */
     size_t dead_count, dead_capacity;
-    uint64_t bytes; /* in files under any of our names */
-    int failed;     /* rule 10: the first error; final */
+    uint64_t bytes;       /* in files under any of our names */
+    struct log_gap *gaps; /* owned; rule 11: ascending, disjoint, each within one segment */
+    size_t gap_count, gap_capacity;
+    uint64_t cuts; /* so far: entries read before one are not those of after it */
+    int failed;    /* rule 10: the first error; final */
 };
 
 /* fail.c: rule 10 */
 MUST_USE int log_failed(struct log *log, struct reason *why); /* 0, or the final error */
 MUST_USE int log_fail(struct log *log, int rc, struct reason *why, const char *doing);
+
+/* gaps.c: rule 11 */
+MUST_USE int gaps_add(struct log *log, const struct log_gap *gap); /* under the mutex */
+void gaps_clip(struct log *log);                  /* under the mutex: to [first, last] of the log */
+void gaps_filled(struct log *log, uint64_t upto); /* under the mutex: the gap that holds it */
+/* The first gap that ends at or behind `index`. Any thread. */
+bool gaps_next(struct log *log, uint64_t index, struct log_gap *out);
 
 /* spare.c */
 MUST_USE int spare_make(struct log *log, uint64_t capacity, struct spare **out);
@@ -116,12 +127,22 @@ void plan_undo(struct log *log, struct write_plan *plan);
 MUST_USE int append_entries(struct log *log, const struct entry *entries, size_t count,
                             struct write_plan *plan, struct reason *why);
 
+/* fill.c */
+struct fill_hole {
+    uint64_t start, end; /* offsets in the segment's file */
+};
+MUST_USE int fill_verify(struct log *log, struct segment *segment, uint64_t from, uint64_t to,
+                         const struct entry *entries, size_t count); /* LKV_EDAMAGED */
+
 /* batch.c */
 MUST_USE int batch_reserve(struct batch *batch, const struct entry *entries, size_t count);
 void batch_begin(struct batch *batch);
 void batch_shrink(struct batch *batch);
 void batch_add(struct batch *batch, const struct log *log, const struct entry *entry,
                uint64_t prev_term, uint64_t offset);
+/* The same for a place in any segment; the record states the mark of that segment's own header. */
+void batch_add_in(struct batch *batch, const struct log *log, const struct segment *segment,
+                  const struct entry *entry, uint64_t prev_term, uint64_t offset);
 void batch_add_mark(struct batch *batch, const struct log *log, uint64_t offset);
 void batch_fini(struct batch *batch);
 

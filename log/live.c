@@ -60,6 +60,8 @@ void live_cut(struct log *log, uint64_t from) {
         }
         if (log->last >= from) {
             log->last = from - 1;
+            log->cuts++;
+            gaps_clip(log);
         }
         pthread_mutex_unlock(&log->mutex);
         segment_free(gone);
@@ -81,6 +83,7 @@ void live_drop(struct log *log, uint64_t index) {
             memmove(log->segments, log->segments + 1, log->segment_count * sizeof(*log->segments));
             if (log->segments[0]->first > log->first) {
                 log->first = log->segments[0]->first;
+                gaps_clip(log);
             }
         }
         pthread_mutex_unlock(&log->mutex);

@@ -1,7 +1,12 @@
 /* The durable log of one node: segments of checksummed records and the term/vote record.
  *
- * Threads: writes (log_write, log_mark) come from one thread at a time, the log thread. log_read,
- * log_first, log_drop_prefix and log_prepare_spare may run on other threads at the same time.
+ * Threads: writes (log_write, log_mark, log_fill and whatever says so) come from one thread at a
+ * time, the log thread. log_read, log_first, log_drop_prefix, log_prepare_spare, log_note_damage and
+ * log_scrub may run on other threads at the same time.
+ *
+ * Damage (rule 11): entries that were durable here and cannot be read are a gap. The log goes on
+ * around it: the entries before and behind it are read, new ones are written, and the gap is filled
+ * from others' copies with log_fill. What a gap held is never forgotten by itself.
  *
  * A write that returned an error is final (rule 10): every later write returns that error again,
  * nothing more is acknowledged, reads go on. The exceptions changed nothing and may be tried again:
@@ -22,6 +27,7 @@ struct log_options {
     uint64_t group_id;
     uint64_t segment_bytes; /* of a new segment file; a larger record gets a segment of its own */
     uint32_t record_bytes_max; /* payload limit; larger is LKV_ETOOLARGE */
+    bool mend; /* damage does not refuse the open: others can repair it (see log_state.gaps) */
     const struct trace *trace; /* borrowed, may be NULL */
 };
 
@@ -36,23 +42,48 @@ struct log_vote {
     uint64_t voted_for; /* member id, 0 = nobody */
 };
 
+/* Entries [first, last] were durable here and cannot be read. The term of the last one is always
+ * known: from its own header, from what follows it, or from the mark. The term of first - 1 is known
+ * as well (of an entry that can be read, of the gap before, of the image, or 0); when the two are
+ * equal, so are all in between. Otherwise the terms of [first, last - 1] are not known. */
+struct log_gap {
+    uint64_t first, last;
+    uint64_t last_term;
+};
+
 /* What the disk says at open. All that it reports is durable when log_open returns (rule 9). */
 struct log_state {
     struct log_vote vote; /* term >= the term of the last entry and of the mark */
     uint64_t first;       /* first index kept; last + 1 when the log is empty */
     uint64_t last;        /* 0 when nothing was ever stored (or image_index if that is later) */
     uint64_t last_term;
-    struct log_run *runs; /* terms of [first, last], ascending; owned by the log, until close */
+    /* Terms of [first, last], ascending; owned by the log, until close. Of an entry in a gap whose
+     * term is not known it states some term between those of its neighbours: not to be used. */
+    struct log_run *runs;
     size_t run_count;
     uint64_t cut_records; /* torn records cut off at open */
     bool blank;           /* no segment and no vote existed: just created */
+
+    /* With `mend` only. Ascending and disjoint; one may begin just behind another. A snapshot of
+     * the open, owned by the log until close. */
+    const struct log_gap *gaps;
+    size_t gap_count;
+    /* More than `last` may have been durable here, and nothing here says how much (the newest
+     * segment is lost). Durable before anything else is written, and reported by every later open
+     * until log_settle_end. */
+    bool end_unknown;
+    struct reason damage; /* file:offset, expected and found, of the first finding; else empty */
 };
 
 /* Opens or creates the log in `dir` (which exists and is locked by the caller). `image_index` and
  * `image_term` name the newest durable image, 0 without one: holes at or below it are no damage
- * (rule 14). LKV_EDAMAGED: `why` names file, offset and what is wrong, and nothing was changed.
- * LKV_EIDENTITY: records of another cluster or group. LKV_EVERSION: a newer format, bytes
- * unchanged. After a failure `*out` is NULL. */
+ * (rule 14). LKV_EDAMAGED: `why` names file, offset and what is wrong, and nothing was changed; with
+ * `mend` that is only what no peer can repair: no readable vote, or records that contradict each
+ * other. LKV_EIDENTITY: records of another cluster or group. LKV_EVERSION: a newer format, bytes
+ * unchanged. After a failure `*out` is NULL.
+ *
+ * With `mend` and an image that is lost or damaged, name the newest image that is readable (0: none):
+ * what lies between it and the first entry kept is a gap like any other. */
 MUST_USE int log_open(struct log **out, struct disk *disk, const char *dir,
                       const struct log_options *options, uint64_t image_index, uint64_t image_term,
                       struct log_state *state, struct reason *why);
@@ -66,7 +97,8 @@ void log_close(struct log *log);
  *
  * A cut beyond the end is none. LKV_EINVAL, nothing done: indices that do not continue, terms that
  * fall or are above the durable one (rule 2: save the term first or with them), a vote that would
- * be the second in its term, a cut below the first index. */
+ * be the second in its term, a cut below the first index, or a cut inside a gap behind an entry
+ * whose term is not known. Gaps at or behind the cut vanish. */
 struct log_write {
     bool save_vote;
     struct log_vote vote;
@@ -86,16 +118,51 @@ MUST_USE int log_restart_after(struct log *log, uint64_t index, uint64_t term, s
 
 /* Reads entries from `from` up to `to`, at least one and then as many as fit into `bytes_max` of
  * payload and `capacity` slots; verifies every checksum. The caller owns the references in `out`.
- * LKV_ETRUNCATED: below the first index kept. LKV_EINVAL: behind the end. LKV_EDAMAGED: unreadable,
- * never "end of log". What a cut removes during the call may still be returned. */
+ * LKV_ETRUNCATED: below the first index kept. LKV_EINVAL: behind the end. LKV_EDAMAGED: entry `from`
+ * is unreadable (a bad checksum, or sectors that the disk does not return), never "end of log";
+ * log_damage_at tells whether that is known already, log_note_damage makes it known. What a cut
+ * removes during the call may still be returned. */
 MUST_USE int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_max,
                       struct entry *out, size_t capacity, size_t *count, struct reason *why);
 
 uint64_t log_first(struct log *log);
 
+/* Is entry `index` in a gap that is known, and which (`gap` may be NULL)? Any thread. */
+bool log_damage_at(struct log *log, uint64_t index, struct log_gap *gap);
+
+/* The gaps as they are now: writes at most `capacity` of them and returns how many there are. */
+size_t log_gaps(struct log *log, struct log_gap *out, size_t capacity);
+
+/* A read has found damage in [first, last]. Reads them again; `*gap` gets the first entries of the
+ * range that cannot be read, as a gap that the log knows from now on (the known one when there was
+ * one). LKV_EINVAL: all of them can be read, or have left the log. LKV_ENOMEM. Any thread. */
+MUST_USE int log_note_damage(struct log *log, uint64_t first, uint64_t last, struct log_gap *gap);
+
+/* Writes `entries` where they were: consecutive, from the first index of a gap on, all of it or its
+ * beginning. Durable and read back when it returns 0, and the gap is shorter or gone. It borrows the
+ * entries. LKV_EINVAL, nothing done: no gap begins there, more than the gap, or terms that do not fit
+ * (they fall, pass the gap's last term or the durable one, or the gap's last entry has another).
+ * LKV_ETOOLARGE. LKV_ENOSPACE, LKV_ENOMEM, LKV_EDAMAGED (what was written reads back otherwise): the
+ * gap stays, try again. Any other error is final (rule 10). Log thread. */
+MUST_USE int log_fill(struct log *log, const struct entry *entries, size_t count,
+                      struct reason *why);
+
+/* Makes durable that the end is known again: the owner holds all that it may ever have acknowledged;
+ * or that it is not: a peer has seen acknowledgements beyond it (rule 17). Log thread. */
+MUST_USE int log_settle_end(struct log *log, struct reason *why);
+MUST_USE int log_doubt_end(struct log *log, struct reason *why);
+
+/* Verifies the records from entry `*index` on (0: from the first one kept), at least one and then as
+ * many as lie within `bytes_max`, and moves `*index` behind them; 0 again when it came to the end. New
+ * damage ends the call with `*found_any`, is known to the log from then on and described in
+ * `*found`; `*index` is behind it. It reads past the page cache where the disk can. Any thread, one
+ * at a time. */
+MUST_USE int log_scrub(struct log *log, uint64_t *index, size_t bytes_max, struct log_gap *found,
+                       bool *found_any, struct reason *why);
+
 /* Where the payload of entry `index` lies. The segment's bytes below the log's end do not change, and
  * its file is neither closed nor used for anything else, until it is unpinned. Reads headers only.
- * LKV_ETRUNCATED: not in the log; LKV_EDAMAGED. Any thread, on this disk's files. */
+ * LKV_ETRUNCATED: not in the log; LKV_EDAMAGED: as of log_read. Any thread, on this disk's files. */
 struct segment;
 struct log_extent {
     struct segment *segment; /* pinned */

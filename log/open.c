@@ -41,6 +41,8 @@ static void log_free(struct log *log) {
     mem_free(log->segments);
     mem_free(log->dead);
     mem_free(log->state_runs);
+    mem_free(log->state_gaps);
+    mem_free(log->gaps);
     pthread_mutex_destroy(&log->mutex);
     pthread_mutex_destroy(&log->names_mutex);
     mem_free(log->dir);
@@ -200,6 +202,16 @@ static int show_state(struct log *log, struct log_state *state) {
     state->last_term = log_terms_at(terms, log->last);
     state->runs = log->state_runs;
     state->run_count = terms->count;
+    if (log->gap_count > 0) {
+        log->state_gaps = mem_calloc(log->gap_count, sizeof(*log->state_gaps));
+        if (log->state_gaps == NULL) {
+            return LKV_ENOMEM;
+        }
+        memcpy(log->state_gaps, log->gaps, log->gap_count * sizeof(*log->gaps));
+        state->gaps = log->state_gaps;
+        state->gap_count = log->gap_count;
+    }
+    state->end_unknown = log->vote.record.end_unknown;
     return 0;
 }
 

@@ -54,6 +54,12 @@ static int check_write(struct log *log, const struct log_write *write, struct re
     if (cuts && write->cut_from <= log->terms.base_index) {
         return bad(why, "cut below the first index", write->cut_from);
     }
+    struct log_gap gap;
+    if (cuts && log_damage_at(log, write->cut_from - 1, &gap) && write->cut_from <= gap.last &&
+        log_terms_at(&log->terms, gap.first - 1) != gap.last_term) {
+        /* Rule 11: the new segment states the term before it, and it is not known. */
+        return bad(why, "cut behind an entry of unknown term", write->cut_from);
+    }
     return check_entries(log, write, cuts ? write->cut_from : log->last + 1, why);
 }
 

@@ -66,7 +66,9 @@ static int read_records(struct log *log, const struct segment *segment, struct l
             continue;
         }
         if (more == 0 || item.header.index != from) {
-            return unreadable(log, segment, item.hole_at, from, "no valid record", why);
+            return unreadable(log, segment, item.hole_at, from,
+                              scan->unreadable ? "sectors that cannot be read" : "no valid record",
+                              why);
         }
         if (!fits(out, item.header.length)) {
             *done = true;
@@ -79,7 +81,10 @@ static int read_records(struct log *log, const struct segment *segment, struct l
                               error_text(rc));
         }
         if (!intact) {
-            return unreadable(log, segment, item.offset, from, "crc mismatch in its payload", why);
+            return unreadable(log, segment, item.offset, from,
+                              scan->unreadable ? "sectors that cannot be read"
+                                               : "crc mismatch in its payload",
+                              why);
         }
         out->bytes_left -=
             item.header.length < out->bytes_left ? item.header.length : out->bytes_left;
@@ -101,9 +106,16 @@ static int read_segment(struct log *log, struct segment *segment, uint64_t from,
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", log->dir, error_text(rc));
     }
+    scan.passes_unreadable = true; /* S11: they concern the entries in them, and no others */
     rc = read_records(log, segment, &scan, from, *to, out, done, why);
     log_scan_fini(&scan);
     return rc;
+}
+
+static int in_gap(struct log *log, uint64_t index, const struct log_gap *gap, struct reason *why) {
+    return reason_set(why, LKV_EDAMAGED, "%s: entry %llu is unreadable: entries %llu to %llu are",
+                      log->dir, (unsigned long long)index, (unsigned long long)gap->first,
+                      (unsigned long long)gap->last);
 }
 
 int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_max, struct entry *out,
@@ -121,6 +133,15 @@ int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_max, stru
             break; /* the log's end, or below its beginning */
         }
         uint64_t upto = to;
+        struct log_gap gap;
+        if (gaps_next(log, from, &gap) && gap.first <= to) {
+            if (gap.first <= from) {
+                rc = in_gap(log, from, &gap, why);
+                live_unpin(log, segment);
+                break;
+            }
+            upto = gap.first - 1;
+        }
         rc = read_segment(log, segment, from, &upto, &output, &done, why);
         live_unpin(log, segment);
         from = upto + 1;

@@ -4,6 +4,8 @@
 #include "base/crc.h"
 #include "base/mem.h"
 
+enum { UNREADABLE_BYTE = 0xe7 };
+
 int log_scan_init(struct log_scan *scan, struct disk_file *file,
                   const struct log_identity *identity, uint64_t segment, uint64_t from,
                   uint64_t limit, size_t window_capacity) {
@@ -25,6 +27,31 @@ void log_scan_fini(struct log_scan *scan) {
     scan->window = NULL;
 }
 
+/* S11: one unreadable sector fails the whole read; so they are read one by one, and each that is not
+ * returned becomes bytes in which no header starts and no payload's checksum holds. */
+static int read_piecewise(struct log_scan *scan, uint64_t offset, size_t want, size_t *got) {
+    *got = 0;
+    while (*got < want) {
+        uint64_t at = offset + *got;
+        size_t step = (size_t)(LOG_SCAN_SECTOR - at % LOG_SCAN_SECTOR);
+        step = step < want - *got ? step : want - *got;
+        size_t part;
+        int rc = disk_read(scan->file, at, scan->window + *got, step, &part);
+        if (rc == LKV_EIO) {
+            memset(scan->window + *got, UNREADABLE_BYTE, step);
+            scan->unreadable = true;
+            part = step;
+        } else if (rc != 0) {
+            return rc;
+        }
+        *got += part;
+        if (part < step) {
+            break; /* the file's end */
+        }
+    }
+    return 0;
+}
+
 /* Makes bytes [offset, offset + size) part of the window; fewer are there only at the file's end.
  * `*bytes` is valid until the next call. */
 static int window_cover(struct log_scan *scan, uint64_t offset, size_t size,
@@ -39,6 +66,9 @@ static int window_cover(struct log_scan *scan, uint64_t offset, size_t size,
         scan->window_size = 0;
         size_t got;
         int rc = disk_read(scan->file, offset, scan->window, (size_t)want, &got);
+        if (rc == LKV_EIO && scan->passes_unreadable) {
+            rc = read_piecewise(scan, offset, (size_t)want, &got);
+        }
         if (rc != 0) {
             return rc;
         }

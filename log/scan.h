@@ -17,6 +17,8 @@ struct log_scan {
     size_t window_capacity;
     uint64_t window_at;
     size_t window_size;
+    bool passes_unreadable; /* sectors that the disk does not return (S11) are a hole, no error */
+    bool unreadable;        /* there were some */
 };
 
 struct log_scan_item {
@@ -27,7 +29,7 @@ struct log_scan_item {
     struct record_header header;
 };
 
-enum { LOG_SCAN_WINDOW = 256 * 1024, LOG_SCAN_WINDOW_MIN = 4096 };
+enum { LOG_SCAN_WINDOW = 256 * 1024, LOG_SCAN_WINDOW_MIN = 4096, LOG_SCAN_SECTOR = 512 };
 
 MUST_USE int log_scan_init(struct log_scan *scan, struct disk_file *file,
                            const struct log_identity *identity, uint64_t segment, uint64_t from,
@@ -35,7 +37,8 @@ MUST_USE int log_scan_init(struct log_scan *scan, struct disk_file *file,
 void log_scan_fini(struct log_scan *scan);
 
 /* 1: `item` is the next record or mark with a valid header; 0: there is none before the limit (then
- * item->hole_at is where the search began); negative: the disk failed. */
+ * item->hole_at is where the search began); negative: the disk failed (never LKV_EIO with
+ * passes_unreadable). */
 MUST_USE int log_scan_next(struct log_scan *scan, struct log_scan_item *item);
 
 /* Reads the payload of the last item into `into` (may be NULL) and says whether its checksum holds. */

@@ -13,6 +13,7 @@ struct segment *segment_new(const struct segment_header *header, struct disk_fil
     segment->prev_term = header->prev_term;
     segment->capacity = capacity;
     segment->zeroed = header->zeroed;
+    segment->before = header->before;
     segment->file = file;
     segment->last = header->first - 1;
     segment->tail = LOG_BLOCK;
@@ -53,6 +54,17 @@ void segment_forget(struct segment *segment, uint64_t index) {
            segment->first + segment->points[segment->point_count - 1].ordinal >= index) {
         segment->point_count--;
     }
+}
+
+void segment_forget_between(struct segment *segment, uint64_t first, uint64_t last) {
+    size_t kept = 0;
+    for (size_t i = 0; i < segment->point_count; i++) {
+        uint64_t index = segment->first + segment->points[i].ordinal;
+        if (index < first || index > last) {
+            segment->points[kept++] = segment->points[i];
+        }
+    }
+    segment->point_count = kept;
 }
 
 uint64_t segment_seek(const struct segment *segment, uint64_t index) {

@@ -19,9 +19,10 @@ enum { SEGMENT_POINT_BYTES = 16 * 1024 };
 struct segment {
     uint64_t number;
     uint64_t first, prev_term;
-    uint64_t capacity;      /* bytes of the file */
-    bool zeroed;            /* it was zeros when it was begun */
-    struct disk_file *file; /* owned */
+    uint64_t capacity;           /* bytes of the file */
+    bool zeroed;                 /* it was zeros when it was begun */
+    struct segment_place before; /* as its header says it */
+    struct disk_file *file;      /* owned */
 
     uint64_t last;                /* last live record in it; first - 1 when none */
     uint64_t tail;                /* where the next record goes */
@@ -34,6 +35,11 @@ struct segment {
 /* Returns owned, empty, taking the file; NULL without memory (the file stays the caller's). */
 struct segment *segment_new(const struct segment_header *header, struct disk_file *file,
                             uint64_t capacity);
+static inline struct segment_place segment_place(const struct segment *segment) {
+    return (struct segment_place){
+        .number = segment->number, .first = segment->first, .prev_term = segment->prev_term};
+}
+
 void segment_free(struct segment *segment); /* closes the file; NULL is fine */
 
 /* Remembers where record `index` starts, if it is time for a point. Never fails: see above. */
@@ -41,6 +47,9 @@ void segment_note(struct segment *segment, uint64_t index, uint64_t offset);
 
 /* Forgets points of records from `index` on. */
 void segment_forget(struct segment *segment, uint64_t index);
+
+/* Forgets those of [first, last], where other records may lie from now on. */
+void segment_forget_between(struct segment *segment, uint64_t first, uint64_t last);
 
 /* An offset at or before the record `index`, where some record starts. */
 uint64_t segment_seek(const struct segment *segment, uint64_t index);

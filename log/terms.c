@@ -76,6 +76,47 @@ void log_terms_trim(struct log_terms *terms, uint64_t first) {
     terms->base_term = term;
 }
 
+static void add_run(struct log_terms_change *change, uint64_t first, uint64_t term) {
+    if (change->count == 0 || change->runs[change->count - 1].term != term) {
+        change->runs[change->count++] = (struct log_run){.first = first, .term = term};
+    }
+}
+
+int log_terms_plan(const struct log_terms *terms, const struct entry *entries, size_t count,
+                   struct log_terms_change *change) {
+    uint64_t first = entries[0].index, last = entries[count - 1].index;
+    change->count = 0;
+    change->capacity = terms->count + count + 2;
+    change->runs = mem_calloc(change->capacity, sizeof(*change->runs));
+    if (change->runs == NULL) {
+        return LKV_ENOMEM;
+    }
+    size_t i = 0;
+    for (; i < terms->count && terms->runs[i].first < first; i++) {
+        add_run(change, terms->runs[i].first, terms->runs[i].term);
+    }
+    for (size_t n = 0; n < count; n++) {
+        add_run(change, entries[n].index, entries[n].term);
+    }
+    if (last < terms->last) {
+        add_run(change, last + 1, log_terms_at(terms, last + 1));
+    }
+    for (; i < terms->count; i++) {
+        if (terms->runs[i].first > last + 1) {
+            add_run(change, terms->runs[i].first, terms->runs[i].term);
+        }
+    }
+    return 0;
+}
+
+void log_terms_change(struct log_terms *terms, struct log_terms_change *change) {
+    mem_free(terms->runs);
+    terms->runs = change->runs;
+    terms->count = change->count;
+    terms->capacity = change->capacity;
+    *change = (struct log_terms_change){0};
+}
+
 uint64_t log_terms_at(const struct log_terms *terms, uint64_t index) {
     ASSERT(index >= terms->base_index && index <= terms->last);
     return index == terms->base_index ? terms->base_term : terms->runs[run_of(terms, index)].term;

@@ -18,7 +18,16 @@ void log_terms_fini(struct log_terms *terms);
 /* Makes room for `more` pushes that cannot fail then. */
 MUST_USE int log_terms_reserve(struct log_terms *terms, size_t more);
 void log_terms_push(struct log_terms *terms, uint64_t index, uint64_t term); /* index = last + 1 */
-void log_terms_cut(struct log_terms *terms, uint64_t from);   /* forgets indices >= from */
+void log_terms_cut(struct log_terms *terms, uint64_t from); /* forgets indices >= from */
+/* Indices [first, first + count) get the terms of `entries`; those around them keep theirs. The first
+ * prepares (LKV_ENOMEM), the second cannot fail and changes what the first was told. */
+struct log_terms_change {
+    struct log_run *runs; /* owned */
+    size_t count, capacity;
+};
+MUST_USE int log_terms_plan(const struct log_terms *terms, const struct entry *entries,
+                            size_t count, struct log_terms_change *change);
+void log_terms_change(struct log_terms *terms, struct log_terms_change *change);
 void log_terms_trim(struct log_terms *terms, uint64_t first); /* forgets indices < first */
 
 /* Term of an index in [base_index, last]. */

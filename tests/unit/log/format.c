@@ -24,7 +24,8 @@ static const struct segment_header header = {
     .mark_index = 100,
     .mark_term = 4,
     .capacity = 0x4000000,
-    .zeroed = true};
+    .zeroed = true,
+    .before = {.number = 5, .first = 60, .prev_term = 3}};
 
 Test(log_format, segment_header_version_1_is_these_bytes) {
     uint8_t block[LOG_BLOCK];
@@ -40,9 +41,12 @@ Test(log_format, segment_header_version_1_is_these_bytes) {
                        "6400000000000000" /* mark index */
                        "0400000000000000" /* mark term */
                        "0000000400000000" /* capacity */
-                       "01" /* zeroed */);
-    check_zeros(block, 81, 508);
-    check_bytes(block + 508, "d18dcf50");
+                       "0100000000000000" /* zeroed, reserved */
+                       "0500000000000000" /* the segment before: number, */
+                       "3c00000000000000" /* first, */
+                       "0300000000000000" /* previous term */);
+    check_zeros(block, 112, 508);
+    check_bytes(block + 508, "6d821ecd");
     check_zeros(block, 512, LOG_BLOCK);
     struct segment_header got;
     cr_assert_eq(segment_header_decode(slice_of(block, LOG_HEADER_SIZE), &got, NULL), 0);
@@ -50,6 +54,9 @@ Test(log_format, segment_header_version_1_is_these_bytes) {
     cr_assert_eq(got.first, 101);
     cr_assert_eq(got.capacity, 0x4000000);
     cr_assert(got.zeroed);
+    cr_assert_eq(got.before.number, 5);
+    cr_assert_eq(got.before.first, 60);
+    cr_assert_eq(got.before.prev_term, 3);
 }
 
 Test(log_format, record_header_version_1_is_these_bytes) {
@@ -92,7 +99,9 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
                                .term = 12,
                                .voted_for = 0x7000000000000001,
                                .mark = {.segment = 7, .index = 100, .term = 4},
-                               .segments_reserved = 71};
+                               .segments_reserved = 71,
+                               .end_unknown = true,
+                               .newest = {.number = 7, .first = 61, .prev_term = 3}};
     vote_record_encode(&vote, block);
     check_bytes(block, "6c6b762d766f740a" /* "lkv-vot\n" */
                        "01000000"         /* version */
@@ -106,15 +115,22 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
                        "6400000000000000" /* mark index */
                        "0400000000000000" /* mark term */
                        "4700000000000000" /* segment numbers reserved */
-                       "01000000" /* copy */);
-    check_zeros(block, 92, 508);
-    check_bytes(block + 508, "e9ef7955");
+                       "01000000"         /* copy */
+                       "01000000"         /* flags */
+                       "0700000000000000" /* newest segment: number, */
+                       "3d00000000000000" /* first, */
+                       "0300000000000000" /* previous term */);
+    check_zeros(block, 120, 508);
+    check_bytes(block + 508, "484ff38c");
     struct vote_record got;
     cr_assert_eq(vote_record_decode(slice_of(block, LOG_HEADER_SIZE), &got, NULL), 0);
     cr_assert_eq(got.sequence, 33);
     cr_assert_eq(got.copy, 1);
     cr_assert_eq(got.voted_for, 0x7000000000000001);
     cr_assert_eq(got.segments_reserved, 71);
+    cr_assert(got.end_unknown);
+    cr_assert_eq(got.newest.first, 61);
+    cr_assert_eq(got.newest.prev_term, 3);
 }
 
 Test(log_format, names_are_these) {

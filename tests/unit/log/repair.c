@@ -1,0 +1,183 @@
+/* Gaps in a running log: noted, read around, filled, cut, dropped; scrubbing; the doubtful end. */
+#include "tests/unit/log/fixture.h"
+
+static void spoil(struct fixture *f, uint64_t index, uint64_t byte) {
+    const char *path;
+    uint64_t at = record_offset(f, index, &path);
+    cr_assert_neq(at, 0);
+    cr_assert(sim_disk_flip_bit(f->sim, path, at + byte, 3, SIM_ROT_BOTH));
+}
+
+static struct log_gap note(struct fixture *f, uint64_t first, uint64_t last) {
+    struct log_gap gap;
+    cr_assert_eq(log_note_damage(f->log, first, last, &gap), 0);
+    return gap;
+}
+
+static int try_fill(struct fixture *f, uint64_t first, size_t count, uint64_t term, size_t size) {
+    struct entry entries[FIXTURE_BATCH_MAX] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        entries[i] = entry_of(first + i, term, size);
+    }
+    int rc = log_fill(f->log, entries, count, &f->why);
+    free_entries(entries, count);
+    return rc;
+}
+
+static void fill(struct fixture *f, uint64_t first, size_t count, uint64_t term, size_t size) {
+    int rc = try_fill(f, first, count, term, size);
+    cr_assert_eq(rc, 0, "fill %llu: %s: %s", (unsigned long long)first, error_name(rc),
+                 f->why.text);
+}
+
+static void twenty(struct fixture *f, uint64_t seed) {
+    fixture_init(f, seed);
+    fixture_must_open(f);
+    append(f, 1, 8, 1, 100);
+    append(f, 9, 12, 2, 100);
+}
+
+/* S3 */
+Test(log_repair, notes_a_gap_reads_around_it_and_fills_it) {
+    for (uint64_t byte = 0; byte < LOG_RECORD_HEADER + 100; byte += 43) {
+        struct fixture f;
+        twenty(&f, byte);
+        spoil(&f, 10, byte);
+        spoil(&f, 11, byte);
+        struct log_gap gap = note(&f, 5, 20);
+        cr_assert_eq(gap.first, 10);
+        cr_assert_eq(gap.last, 11);
+        cr_assert_eq(gap.last_term, 2);
+        cr_assert(log_damage_at(f.log, 11, NULL));
+        cr_assert(!log_damage_at(f.log, 12, NULL));
+        check_entries(&f, 9, 9, 2, 100);
+        check_entries(&f, 12, 20, 2, 100);
+        struct entry got[4];
+        size_t count;
+        cr_assert_eq(log_read(f.log, 10, 20, 4096, got, 4, &count, &f.why), LKV_EDAMAGED);
+        append(&f, 21, 2, 2, 100);
+        fill(&f, 10, 1, 2, 100);
+        cr_assert(!log_damage_at(f.log, 10, NULL));
+        cr_assert(log_damage_at(f.log, 11, NULL));
+        fill(&f, 11, 1, 2, 100);
+        cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
+        check_entries(&f, 9, 22, 2, 100);
+        fixture_power_cut(&f);
+        fixture_must_open(&f);
+        check_entries(&f, 1, 8, 1, 100);
+        check_entries(&f, 9, 22, 2, 100);
+        fixture_fini(&f);
+    }
+}
+
+Test(log_repair, notes_nothing_where_all_can_be_read) {
+    struct fixture f;
+    twenty(&f, 1);
+    struct log_gap gap;
+    cr_assert_eq(log_note_damage(f.log, 1, 100, &gap), LKV_EINVAL);
+    cr_assert_eq(log_note_damage(f.log, 30, 40, &gap), LKV_EINVAL);
+    spoil(&f, 10, 90);
+    gap = note(&f, 10, 10);
+    gap = note(&f, 10, 10); /* the same, once more */
+    cr_assert_eq(gap.first, 10);
+    cr_assert_eq(log_gaps(f.log, &gap, 1), 1);
+    fixture_fini(&f);
+}
+
+Test(log_repair, refuses_fills_that_do_not_fit) {
+    struct fixture f;
+    twenty(&f, 2);
+    spoil(&f, 8, 90);
+    spoil(&f, 9, 90);
+    struct log_gap gap = note(&f, 8, 9);
+    cr_assert_eq(gap.last, 9);
+    cr_assert_eq(try_fill(&f, 9, 1, 2, 100), LKV_EINVAL, "not its beginning");
+    cr_assert_eq(try_fill(&f, 7, 1, 1, 100), LKV_EINVAL, "no gap");
+    cr_assert_eq(try_fill(&f, 8, 3, 1, 100), LKV_EINVAL, "more than the gap");
+    cr_assert_eq(try_fill(&f, 8, 2, 1, 100), LKV_EINVAL, "its last has term 2");
+    cr_assert_eq(try_fill(&f, 8, 1, 3, 100), LKV_EINVAL, "beyond its last term");
+    cr_assert_eq(try_fill(&f, 8, 0, 1, 100), LKV_EINVAL);
+    cr_assert_eq(try_fill(&f, 8, 1, 1, 64 * 1024 + 1), LKV_ETOOLARGE);
+    fill(&f, 8, 1, 1, 100);
+    fill(&f, 9, 1, 2, 100);
+    check_entries(&f, 1, 8, 1, 100);
+    check_entries(&f, 9, 20, 2, 100);
+    fixture_fini(&f);
+}
+
+Test(log_repair, forgets_a_gap_that_is_cut_off_or_dropped) {
+    struct fixture f;
+    twenty(&f, 3);
+    spoil(&f, 12, 90);
+    spoil(&f, 13, 90);
+    (void)note(&f, 12, 13);
+    append(&f, 13, 3, 3, 50); /* cuts at 13 */
+    struct log_gap gap;
+    cr_assert_eq(log_gaps(f.log, &gap, 1), 1);
+    cr_assert_eq(gap.last, 12);
+    cr_assert_eq(gap.last_term, 2);
+    append(&f, 10, 3, 4, 50);
+    cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
+    spoil(&f, 3, 90);
+    (void)note(&f, 3, 3);
+    cr_assert_eq(log_drop_prefix(f.log, 9, &f.why), 0);
+    cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
+    fixture_fini(&f);
+}
+
+/* S11: what is found by scrubbing, and by it alone. */
+Test(log_repair, scrubs_step_by_step_and_finds_what_rots) {
+    struct fixture f;
+    fixture_init(&f, 4);
+    fixture_must_open(&f);
+    append(&f, 1, 60, 1, 500);
+    uint64_t index = 0;
+    struct log_gap gap;
+    bool any;
+    unsigned steps = 0;
+    do {
+        cr_assert_eq(log_scrub(f.log, &index, 3000, &gap, &any, &f.why), 0);
+        cr_assert(!any);
+        steps++;
+    } while (index != 0);
+    cr_assert(steps >= 8 && steps <= 20, "%u steps", steps);
+    spoil(&f, 37, 300);
+    const char *path;
+    uint64_t at = record_offset(&f, 50, &path);
+    cr_assert(sim_disk_unreadable(f.sim, path, at, 1));
+    unsigned found = 0;
+    do {
+        cr_assert_eq(log_scrub(f.log, &index, 1 << 20, &gap, &any, &f.why), 0);
+        if (any) {
+            cr_assert(log_damage_at(f.log, gap.first, NULL));
+            found++;
+        }
+    } while (index != 0);
+    cr_assert_geq(found, 2);
+    cr_assert(log_damage_at(f.log, 37, NULL));
+    cr_assert(log_damage_at(f.log, 50, NULL));
+    do {
+        cr_assert_eq(log_scrub(f.log, &index, SIZE_MAX, &gap, &any, &f.why), 0);
+        cr_assert(!any, "all of it is known");
+    } while (index != 0);
+    fixture_fini(&f);
+}
+
+/* Rule 17 */
+Test(log_repair, remembers_that_its_end_is_doubtful) {
+    struct fixture f;
+    twenty(&f, 5);
+    cr_assert(!f.state.end_unknown);
+    cr_assert_eq(log_doubt_end(f.log, &f.why), 0);
+    append(&f, 21, 2, 2, 10);
+    fixture_power_cut(&f);
+    fixture_must_open(&f);
+    cr_assert(f.state.end_unknown);
+    cr_assert_eq(try_vote(&f, 7, 1), 0);
+    cr_assert_eq(log_settle_end(f.log, &f.why), 0);
+    fixture_power_cut(&f);
+    fixture_must_open(&f);
+    cr_assert(!f.state.end_unknown);
+    cr_assert_eq(f.state.vote.term, 7);
+    fixture_fini(&f);
+}
