@@ -2,7 +2,10 @@
  *
  *   install asked -> read a chunk (bulk thread) -> send it -> ack says where to go on -> ...
  *
- * One chunk at a time: the follower's disk sets the pace, and a lost chunk or ack costs one resend. A
+ * One chunk at a time: the follower's disk sets the pace, and a lost chunk or ack costs one resend. How
+ * large one is follows how long the last took: what is sent behind it, heartbeats above all, waits for it.
+ * Story: chunks of a megabyte on a path of 200 KB a second; the follower hears no heartbeat and no
+ * question, the connection is given up before the chunk is through, and the next one ends likewise. A
  * connection that breaks ends the sending; the next one begins with the same image's first chunk, and
  * the follower answers with how far it has got. */
 #include "lib/image_wire.h"
@@ -11,7 +14,12 @@
 
 #include "base/mem.h"
 
-enum { CHUNK_BYTES = 1024 * 1024, RESEND_MS = 2000 };
+enum {
+    CHUNK_BYTES = 1024 * 1024,
+    CHUNK_BYTES_MIN = 16 * 1024,
+    CHUNK_BYTES_FIRST = 64 * 1024,
+    RESEND_MS = 2000
+};
 
 struct image_send {
     struct loop_job job;
@@ -20,8 +28,9 @@ struct image_send {
     uint64_t index, term;
     struct disk_file *file; /* owned, opened by the first job */
     uint64_t size, offset;
-    uint8_t *chunk; /* owned, CHUNK_BYTES */
-    size_t chunk_size;
+    uint8_t *chunk;                    /* owned, CHUNK_BYTES */
+    size_t chunk_size, chunk_size_max; /* max: of the next one */
+    uint64_t sent_ns;
     bool reading; /* the job runs */
     bool ended;   /* waits for the job to be freed */
     uint64_t resend_ns;
@@ -62,7 +71,8 @@ static void read_run(struct loop_job *base) {
     struct image_send *send = LIST_ITEM(base, struct image_send, job);
     send->rc = send->file == NULL ? open_image(send) : 0;
     if (send->rc == 0) {
-        send->rc = disk_read(send->file, send->offset, send->chunk, CHUNK_BYTES, &send->chunk_size);
+        send->rc = disk_read(send->file, send->offset, send->chunk, send->chunk_size_max,
+                             &send->chunk_size);
     }
 }
 
@@ -82,7 +92,24 @@ static void send_chunk(struct image_send *send) {
         (void)peer_send(peer, FRAME_IMAGE_CHUNK, buffer_slice(&body));
     }
     buffer_fini(&body);
-    send->resend_ns = node_now(node) + RESEND_MS * MS_NS;
+    send->sent_ns = node_now(node);
+    send->resend_ns = send->sent_ns + RESEND_MS * MS_NS;
+}
+
+/* A heartbeat behind a chunk must be in time, whatever the path is. */
+static void adapt_size(struct image_send *send) {
+    const struct node *node = send->node;
+    uint64_t took_ns = node_now(node) - send->sent_ns;
+    if (took_ns > node->options.election_ms * MS_NS / 4) {
+        send->chunk_size_max /= 2;
+    } else if (took_ns < node->options.heartbeat_ms * MS_NS) {
+        send->chunk_size_max *= 2;
+    }
+    if (send->chunk_size_max < CHUNK_BYTES_MIN) {
+        send->chunk_size_max = CHUNK_BYTES_MIN;
+    } else if (send->chunk_size_max > CHUNK_BYTES) {
+        send->chunk_size_max = CHUNK_BYTES;
+    }
 }
 
 static void read_done(struct loop_job *base) {
@@ -124,6 +151,7 @@ void node_image_install(struct node *node, uint64_t peer_id) {
                                 .index = node->image_index,
                                 .term = node->image_term,
                                 .chunk = chunk,
+                                .chunk_size_max = CHUNK_BYTES_FIRST,
                                 .resend_ns = UINT64_MAX,
                                 .job = {.run = read_run, .done = read_done}};
     trace_line(&node->trace, TRACE_INFO, "image-send", "image %llu to %s",
@@ -146,6 +174,7 @@ void node_image_ack(struct node *node, struct peer *from, struct slice body) {
         send_end(send, LKV_EIO);
     } else {
         send->offset = ack.next_offset;
+        adapt_size(send);
         read_chunk(send);
     }
 }
