@@ -9,6 +9,7 @@ Rules:
   sizes      no file over 800 lines, no function over 70
   braces     every if, else, for and while has them (clang-format 14 cannot insert them)
   words      nothing left unfinished, no waiting by sleep in the product, no path of one machine
+  catalogue  docs/TESTING.md says truly which tests name which id of the catalogue of faults
 
 selftest.py plants a violation of each and checks that it is caught.
 """
@@ -21,6 +22,8 @@ import re
 import subprocess
 import sys
 from typing import Iterator, NamedTuple
+
+import catalogue
 
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
@@ -277,13 +280,22 @@ def check_words(root: str, files: list[str]) -> Iterator[Violation]:
                 yield Violation(path, number, f"{found.group(1)}: wait for an event or a deadline instead")
 
 
-RULES = {"arrows": check_arrows, "sizes": check_sizes, "braces": check_braces, "words": check_words}
+# --- catalogue ------------------------------------------------------------------------------------
+
+def check_catalogue(root: str, files: list[str]) -> Iterator[Violation]:
+    if catalogue.DOCUMENT in files:
+        for line, message in catalogue.problems_of(root, files):
+            yield Violation(catalogue.DOCUMENT, line, message)
+
+
+RULES = {"arrows": check_arrows, "sizes": check_sizes, "braces": check_braces, "words": check_words,
+         "catalogue": check_catalogue}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-    parser.add_argument("rules", nargs="*", metavar="RULE", help="arrows, sizes, braces or words; all when none is named")
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=", ".join(RULES) + "; all when none is named")
     arguments = parser.parse_args()
     unknown = set(arguments.rules) - set(RULES)
     if unknown:

@@ -167,5 +167,45 @@ class Words(Planted):
         self.assert_allowed("words", "docs/a.md", "the seams clock/disk/net/work, /workers, a/root/b\n")
 
 
+class Catalogue(Planted):
+    COUNTS = "The catalogue has {} ids; tests name {} of them, {} have none.\n"
+
+    def document(self, rows: str, counts: tuple[int, int, int]) -> dict[str, str]:
+        return {"docs/TESTING.md": self.COUNTS.format(*counts) + rows}
+
+    def assert_problem(self, files: dict[str, str], part: str) -> None:
+        violations = self.found("catalogue", files)
+        self.assertEqual(len(violations), 1, violations)
+        self.assertIn(part, violations[0])
+
+    def test_a_true_table_is_allowed(self) -> None:
+        files = self.document("| S9 | room | `unit/a.c` |\n| X-H1 | doors | `cluster/X-H1_doors.sh` |\n"
+                              "| C2 | once | `unit/a.c` |\n| M1 | members | none: later |\n", (4, 3, 1))
+        files["tests/unit/a.c"] = "/* S9 */\nTest(suite, c2_is_once) {\n}\n"
+        files["tests/cluster/X-H1_doors.sh"] = ""
+        self.assertEqual(self.found("catalogue", files), [])
+
+    def test_a_claim_without_its_test(self) -> None:
+        self.assert_problem(self.document("| S9 | room | `unit/a.c` |\n", (1, 0, 1)), "no test names S9")
+
+    def test_a_claim_of_another_test(self) -> None:
+        files = self.document("| S9 | room | `unit/b.c` |\n", (1, 1, 0))
+        files["tests/unit/a.c"] = "Test(suite, s9_room) {\n}\n"
+        self.assert_problem(files, "should be: | S9 | room | `unit/a.c` |")
+
+    def test_an_id_without_a_row(self) -> None:
+        files = self.document("| S9 | room | none: later |\n", (1, 0, 1))
+        files["tests/threads/a.c"] = "/* X-H2: nothing is left */\n"
+        self.assert_problem(files, "names X-H2, which has no row")
+
+    def test_wrong_counts(self) -> None:
+        self.assert_problem(self.document("| S9 | room | none: later |\n", (2, 0, 1)), "should be: The catalogue")
+
+    def test_words_that_only_look_like_ids(self) -> None:
+        files = self.document("| S9 | room | none: later |\n", (1, 0, 1))
+        files["tests/unit/a.c"] = "// UTF-8, x86-64, R2D2, n1, T-1\nTest(suite, leader_n1_and_s9) {\n}\n"
+        self.assertEqual(self.found("catalogue", files), [])
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main())

@@ -316,7 +316,7 @@ static uint64_t view_digest(struct kv_view *view) {
     return sum;
 }
 
-Test(kv_session, s22_a_view_shows_the_sessions_of_its_own_moment) {
+Test(kv_session, a_view_shows_the_sessions_of_its_own_moment) {
     struct feed feed = feed_open(1);
     uint64_t session = open_session(&feed);
     cr_assert_eq(put_once(&feed, session, 1, 1, "a"), 0);

@@ -156,7 +156,7 @@ static void full_meanwhile(uint64_t seed, uint64_t room) {
     play_end(&play);
 }
 
-Test(sim_images, a_full_disk_holds_an_image_up_and_stops_nobody) {
+Test(sim_images, p8_a_full_disk_holds_an_image_up_and_stops_nobody) {
     for (uint64_t k = 0; k < 30; k++) {
         full_meanwhile(300 + k, k * 12 * 1024);
     }

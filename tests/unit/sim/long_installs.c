@@ -1,5 +1,7 @@
 /* Images that take long, and again within one life of a process; and who leads when one was away. Ids as
  * in the catalogue of faults. */
+#include "lib/image_wire.h"
+#include "lib/peer.h"
 #include "tests/unit/sim/play.h"
 
 enum { ROUNDS = 4, PUTS = 1000, KEYS = 250, LIMIT_MS = 60000 };
@@ -93,4 +95,42 @@ Test(sim_long_installs, x_a6_the_one_that_has_a_thousand_writes_leads) {
         play_agree(&play);
         play_end(&play);
     }
+}
+
+/* P2: the leader's present term, so that nothing but the index speaks against it. */
+static void offer_image(struct sim_node *to, uint64_t index, uint64_t term) {
+    static const uint8_t noise[100];
+    struct node *node = to->node;
+    struct image_chunk chunk = {.leader_term = node->term,
+                                .image_index = index,
+                                .image_term = term,
+                                .size = sizeof(noise),
+                                .bytes = slice_of(noise, sizeof(noise))};
+    struct buffer body;
+    buffer_init(&body);
+    image_chunk_encode(&chunk, &body);
+    node_image_chunk(node, peer_by_id(node, node->leader), buffer_slice(&body));
+    buffer_fini(&body);
+}
+
+Test(sim_long_installs, p2_an_image_that_is_not_ahead_is_ignored) {
+    struct sim_plan plan = sim_plan_calm(4200);
+    struct play play = play_begin(&plan);
+    struct sim_node *follower = play_follower(&play, play_leader(&play, 3000));
+    for (uint32_t key = 0; key < 20; key++) {
+        play_put(&play, key);
+    }
+    sim_world_run_ms(play.world, 500);
+    uint64_t applied = follower->node->applied;
+    uint64_t before = sim_disk_fingerprint(follower->disk);
+    for (uint64_t index = 1; index <= applied; index++) {
+        offer_image(follower, index, 1 + index % 3);
+        cr_assert(follower->node->receive == NULL && !follower->node->installing);
+    }
+    cr_expect(follower->node->applied == applied && follower->node->image_index == 0);
+    cr_expect(sim_disk_fingerprint(follower->disk) == before);
+    offer_image(follower, applied + 1, 1); /* the test itself: this one is taken up */
+    cr_expect(follower->node->receive != NULL);
+    play_agree(&play);
+    play_end(&play);
 }

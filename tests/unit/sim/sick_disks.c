@@ -223,3 +223,28 @@ Test(sim_sick_disks, l1_what_is_acknowledged_survives_a_power_cut_at_once) {
         play_end(&play);
     }
 }
+
+/* X-C2: a leader of three whose disk is full at any byte: another one leads soon, and it comes back by
+ * itself when there is room. */
+Test(sim_sick_disks, x_c2_a_full_leader_is_replaced_and_rejoins_by_itself) {
+    for (uint64_t room = 0; room < 20 * 1024; room += 1024) {
+        struct sim_plan plan = plan_with_calls(1600 + room, 3);
+        plan.image_log_bytes = 1024 * 1024;
+        struct play play = play_begin(&plan);
+        struct sim_node *full = play_leader(&play, 3000);
+        play_put(&play, 1);
+        sim_load_start(play.world);
+        sim_disk_fill(full, room);
+        sim_world_run_ms(play.world,
+                         10 * ELECTION_MS + room / 4); /* so long for what room there is */
+        const struct sim_node *leader = play_leader(&play, 0);
+        cr_expect(leader != full, "room %d: it still leads", (int)room);
+        play_put(&play, 2);
+        sim_disk_set_capacity(full->disk, UINT64_MAX);
+        sim_world_run_ms(play.world, 3000);
+        cr_expect(full->lives == 1 && sim_node_runs(full));
+        cr_expect(full->node->applied + 200 > play.world->model.commit);
+        play_agree(&play);
+        play_end(&play);
+    }
+}
