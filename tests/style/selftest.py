@@ -185,6 +185,11 @@ class Catalogue(Planted):
         files["tests/cluster/X-H1_doors.sh"] = ""
         self.assertEqual(self.found("catalogue", files), [])
 
+    def test_a_row_need_not_list_every_test(self) -> None:
+        files = self.document("| S9 | room | `unit/a.c` |\n", (1, 1, 0))
+        files["tests/unit/a.c"] = files["tests/unit/b.c"] = "/* S9 */\n"
+        self.assertEqual(self.found("catalogue", files), [])
+
     def test_a_claim_without_its_test(self) -> None:
         self.assert_problem(self.document("| S9 | room | `unit/a.c` |\n", (1, 0, 1)), "no test names S9")
 

@@ -19,7 +19,7 @@ Test(cli_bytes, shows_text_as_it_is_and_escapes_the_rest) {
     check(text_add_escaped, bytes_of("plain é€😀"), "plain é€😀");
     check(text_add_escaped, bytes("a\nb\tc\rd\\e", 9), "a\\nb\\tc\\rd\\\\e");
     check(text_add_escaped, bytes("\0\x1b[1m\x7f\xff", 7), "\\x00\\x1b[1m\\x7f\\xff");
-    check(text_add_escaped, bytes_of("\xc2\x9b"), "\\xc2\\x9b");          /* a control of the second set */
+    check(text_add_escaped, bytes_of("\xc2\x9b"), "\\xc2\\x9b"); /* a control of the second set */
     check(text_add_escaped, bytes_of("\xed\xa0\x80"), "\\xed\\xa0\\x80"); /* a surrogate */
     check(text_add_escaped, bytes_of("\xc0\x80"), "\\xc0\\x80");          /* overlong */
     check(text_add_escaped, bytes_of("\xe2\x82"), "\\xe2\\x82");          /* cut short */
