@@ -56,6 +56,15 @@ function(lkv_test_helpers)
         target_link_libraries(simulate PRIVATE sim support ledgerkv_internal)
         set_target_properties(simulate PROPERTIES
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+        if(LKV_SANITIZE)
+            set(count 100)
+        else()
+            set(count 500)
+        endif()
+        if(NOT LKV_SANITIZE STREQUAL thread)
+            lkv_add_test(NAME sim_fresh LABEL sim SECONDS 600
+                COMMAND ${LKV_TESTS_DIR}/sim/fresh.sh $<TARGET_FILE:simulate> ${count})
+        endif()
     endif()
 endfunction()
 

@@ -24,6 +24,19 @@ double sim_clock_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static void play(const struct sim_hunt *hunt, uint64_t seed, struct sim_summary *summary) {
+    sim_play(seed, NULL, summary);
+    if (hunt->twice && summary->failure[0] == '\0') {
+        struct sim_summary again;
+        sim_play(seed, NULL, &again);
+        if (again.hash != summary->hash) {
+            (void)snprintf(summary->failure, sizeof(summary->failure),
+                           "played twice, it gave hash %016" PRIx64 " and then %016" PRIx64,
+                           summary->hash, again.hash);
+        }
+    }
+}
+
 static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
     int fds[2];
     if (pipe(fds) != 0) {
@@ -37,7 +50,7 @@ static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
         (void)close(fds[0]);
         (void)signal(SIGINT, SIG_IGN);
         (void)alarm(CPU_SECONDS_MAX);
-        sim_play(child->seed, NULL, &summary);
+        play(hunt, child->seed, &summary);
         bool told = write(fds[1], &summary, sizeof(summary)) == (ssize_t)sizeof(summary);
         _exit(!told || summary.failure[0] != '\0');
     }

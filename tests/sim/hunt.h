@@ -18,6 +18,7 @@ struct sim_hunt {
     uint64_t next, last; /* seeds */
     double until;        /* on sim_clock_s(); 0: no limit */
     size_t jobs;         /* processes at once */
+    bool twice;          /* each one again: it must tell the same story */
 
     struct sim_summary total;
     uint64_t seeds, failures;

@@ -6,6 +6,8 @@
  *   simulate --shrink S             looks for the simplest plan that fails as this seed does
  *   simulate --seeds A..B           plays these, one process for each
  *   simulate --minutes N            plays fresh ones for so long, on all cores
+ *   simulate --named TEXT --count N plays so many, which ones is the text's business; with --twice each
+ *                                   one two times, and the two must be the same
  *   simulate --calm M               no faults: three nodes, 20 operations a second, M virtual minutes
  *   ... --jobs J                    processes at once; by default one for each core
  *
@@ -80,12 +82,22 @@ static int play_calm(uint64_t minutes) {
 
 static int usage(void) {
     fprintf(stderr, "usage: simulate --seed S [--story] [--set NAME=VALUE ...] | --shrink S | "
-                    "--seeds A..B | --minutes N | --calm M [--jobs J]\n");
+                    "--seeds A..B [--twice] | --named TEXT --count N [--twice] | "
+                    "--minutes N | --calm M [--jobs J]\n");
     return 2;
 }
 
-static int hunt_seeds(uint64_t first, uint64_t last, double minutes, size_t jobs) {
-    struct sim_hunt hunt = {.next = first, .last = last, .jobs = jobs};
+struct arguments {
+    const char *seed, *shrink, *seeds, *minutes, *named, *count, *calm;
+    const char *set[SETS_MAX];
+    size_t sets, jobs;
+    bool story, twice;
+};
+
+static int hunt_seeds(uint64_t first, uint64_t last, double minutes,
+                      const struct arguments *arguments) {
+    struct sim_hunt hunt = {
+        .next = first, .last = last, .jobs = arguments->jobs, .twice = arguments->twice};
     hunt.until = minutes > 0 ? sim_clock_s() + minutes * 60 : 0;
     int failed = sim_hunt_run(&hunt);
     if (failed != 0) {
@@ -97,22 +109,14 @@ static int hunt_seeds(uint64_t first, uint64_t last, double minutes, size_t jobs
     return failed;
 }
 
-struct arguments {
-    const char *seed, *shrink, *seeds, *minutes, *calm;
-    const char *set[SETS_MAX];
-    size_t sets, jobs;
-    bool story;
-};
-
 /* False: no such option. */
 static bool take(struct arguments *arguments, const char *name, const char *value) {
     const struct {
         const char *name;
         const char **value;
-    } texts[] = {{"--seed", &arguments->seed},
-                 {"--shrink", &arguments->shrink},
-                 {"--seeds", &arguments->seeds},
-                 {"--minutes", &arguments->minutes},
+    } texts[] = {{"--seed", &arguments->seed},   {"--shrink", &arguments->shrink},
+                 {"--seeds", &arguments->seeds}, {"--minutes", &arguments->minutes},
+                 {"--named", &arguments->named}, {"--count", &arguments->count},
                  {"--calm", &arguments->calm}};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (strcmp(name, texts[i].name) == 0) {
@@ -129,6 +133,15 @@ static bool take(struct arguments *arguments, const char *name, const char *valu
         return arguments->jobs >= 1 && arguments->jobs <= SIM_JOBS_MAX;
     }
     return false;
+}
+
+/* A seed that is another for each text. */
+static uint64_t seed_named(const char *text) {
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
+    }
+    return hash >> 16;
 }
 
 static int play_seed(const struct arguments *arguments) {
@@ -148,6 +161,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--story") == 0) {
             arguments.story = true;
+        } else if (strcmp(argv[i], "--twice") == 0) {
+            arguments.twice = true;
         } else if (i + 1 >= argc || !take(&arguments, argv[i], argv[i + 1])) {
             return usage();
         } else {
@@ -168,10 +183,16 @@ int main(int argc, char **argv) {
         if (sscanf(arguments.seeds, "%" SCNu64 "..%" SCNu64, &first, &last) != 2 || last < first) {
             return usage();
         }
-        return hunt_seeds(first, last, 0, arguments.jobs);
+        return hunt_seeds(first, last, 0, &arguments);
+    }
+    if (arguments.named != NULL && arguments.count != NULL) {
+        first = seed_named(arguments.named);
+        uint64_t count = strtoull(arguments.count, NULL, 10);
+        return count > 0 ? hunt_seeds(first, first + count - 1, 0, &arguments) : usage();
     }
     double minutes = arguments.minutes != NULL ? strtod(arguments.minutes, NULL) : 0;
-    return minutes > 0
-               ? hunt_seeds((uint64_t)time(NULL) * 1000003, UINT64_MAX, minutes, arguments.jobs)
-               : usage();
+    if (minutes <= 0) {
+        return usage();
+    }
+    return hunt_seeds((uint64_t)time(NULL) * 1000003, UINT64_MAX, minutes, &arguments);
 }

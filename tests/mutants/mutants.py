@@ -1,0 +1,138 @@
+"""The mutants: one change each that takes a rule away, and the nets that must notice.
+
+`old` stands exactly once in the file, so that a mutant that no longer fits is found by the style
+tests and not silently skipped. Nets (run.py knows their commands) are tried in the given order.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    rule: str  # of docs/CORRECTNESS.md, or the id of a fault
+    file: str
+    old: str
+    new: str
+    nets: tuple
+
+
+def _m(name, rule, file, old, new, *nets):
+    return Mutant(name, rule, file, old, new, nets)
+
+
+MUTANTS = [
+    # ------------------------------------------------------------------ votes and terms
+    _m("same-term-campaign", "1", "raft/election.c",
+       "raft->term++; /* rule 1",
+       "raft->term += raft->voted_for != raft->self; /* rule 1", "core", "scenarios"),
+    _m("vote-reply-before-sync", "2", "raft/vote.c",
+       "    raft->debt =\n"
+       "        (struct vote_debt){.candidate = request->from, .round = request->vote_request.round};",
+       "    answer(raft, request, RAFT_VOTE_ACCEPT);", "core", "scenarios"),
+    _m("vote-not-saved", "2", "raft/vote.c",
+       "        raft->voted_for = request->from;\n        log_save_vote(raft);",
+       "        raft->voted_for = request->from;\n        raft->durable_vote = request->from;",
+       "core", "scenarios"),
+    _m("one-vote-slot", "2", "log/vote.c",
+       "copy < VOTE_SLOTS; copy++", "copy < 1; copy++", "log-units", "log"),
+    _m("term-not-durable-before-acknowledging", "2", "raft/log.c",
+       "    if (raft->durable_term != raft->term) {\n        return 0;\n    }\n    return index",
+       "    return index", "core", "scenarios"),
+    _m("no-stickiness", "3", "raft/vote.c",
+       "    return raft->leader != RAFT_NOBODY &&\n           raft->now_ns",
+       "    return raft->self == RAFT_NOBODY &&\n           raft->now_ns", "scenarios", "core"),
+    _m("log-not-compared", "3", "raft/vote.c",
+       "    return message->vote_request.last_index < raft->last;",
+       "    return false;", "core", "sim"),
+    _m("log-compared-before-term", "L9", "raft/vote.c",
+       "    if (request->term > raft->term) {\n        core_adopt_term",
+       "    if (request->term > raft->term && !log_behind(raft, request)) {\n        core_adopt_term",
+       "scenarios", "core"),
+    _m("no-check-quorum", "4", "raft/commit.c",
+       "    return raft->now_ns - quorum_ns < ms(raft->options.election_min_ms);",
+       "    return quorum_ns <= raft->now_ns;", "scenarios", "core"),
+    _m("round-clock-from-raising-the-term", "4", "raft/election.c",
+       "    raft->election_ns =\n        UINT64_MAX; /* rule 4",
+       "    election_arm_retry(raft); /* rule 4", "scenarios", "core"),
+    _m("sick-disk-keeps-leading", "5", "raft/disk.c",
+       "raft->room != RAFT_ROOM_FREE || disk_stuck(raft, raft->options.disk_hang_ms);",
+       "raft->room != RAFT_ROOM_FREE;", "scenarios", "core"),
+    # ------------------------------------------------------------------ replication and commit
+    _m("acknowledged-before-sync", "2", "raft/log.c",
+       "    return index < raft->durable ? index : raft->durable;",
+       "    return index;", "core", "sim"),
+    _m("leader-counts-itself-before-sync", "L1", "raft/commit.c",
+       "i == raft->self_slot ? raft->durable :", "i == raft->self_slot ? raft->last :", "core", "sim"),
+    _m("old-terms-commit-by-counting", "R10", "raft/commit.c",
+       "index >= raft->noop_index && index > raft->commit", "index > raft->commit",
+       "core", "scenarios"),
+    _m("prev-term-not-checked", "6", "raft/follow.c",
+       "        if (raft_term_at(raft, request->prev_index) != request->prev_term) {",
+       "        if (raft_term_at(raft, request->prev_index) == 0) {", "core", "scenarios"),
+    _m("commit-beyond-verified", "R15", "raft/commit.c",
+       "    if (index > raft->stream.verified) {\n        index = raft->stream.verified;\n    }\n",
+       "    index = index < raft->last ? index : raft->last;\n", "core", "scenarios"),
+    _m("stale-progress-on-rejoin", "11", "raft/leader.c",
+       "    bool restarted = event->peer.boot_nonce != peer->boot_nonce;",
+       "    bool restarted = peer->boot_nonce == 0;", "core", "scenarios", "sim"),
+    _m("applied-beyond-own-durable", "12", "raft/raft.c",
+       "    update->commit = raft->commit < raft->durable ? raft->commit : raft->durable;",
+       "    update->commit = raft->commit;", "core", "sim"),
+    _m("cut-below-commit", "13", "raft/follow.c",
+       "    if (index <= raft->commit) { /* rule 13",
+       "    if (index + 1 <= raft->applied) { /* rule 13", "scenarios", "raft-units", "core"),
+    # ------------------------------------------------------------------ reads
+    _m("read-before-own-noop", "29", "raft/read.c",
+       "    read.index = raft->commit > raft->noop_index ? raft->commit : raft->noop_index;",
+       "    read.index = raft->commit;", "core", "scenarios"),
+    _m("read-in-a-round-that-had-begun", "29", "raft/read.c",
+       "    read.round = raft->round + 1;", "    read.round = raft->round;", "core", "scenarios"),
+    # ------------------------------------------------------------------ the log's files
+    _m("records-not-synced", "8", "log/append.c",
+       "        rc = disk_sync(log->current->file);\n    }\n    return rc != 0 ? log_fail",
+       "        rc = 0;\n    }\n    return rc != 0 ? log_fail", "log-units", "sim"),
+    _m("header-not-synced", "7", "log/begin.c",
+       "        rc = disk_sync(spare->file); /* rule 7", "        rc = 0; /* rule 7",
+       "log-units", "log"),
+    _m("no-directory-sync", "7", "log/begin.c",
+       "            disk_sync_dir(log->disk, log->dir); /*", "            0; /*", "log-units", "log"),
+    _m("torn-tail-written-over", "7", "log/recover.c",
+       "    if (rc == 0 && !clean && !recovery->needs_segment) {",
+       "    if (rc != 0 && !clean && !recovery->needs_segment) {", "log", "log-units"),
+    _m("no-mark-in-the-vote-record", "8", "log/begin.c",
+       "    record.mark = mark_now(log);", "    (void)mark_now(log);", "log-units", "log"),
+    _m("no-mark-when-idle", "8", "lib/node_write.c",
+       "    if (job != NULL) {\n        node->mark_due = false;",
+       "    if (job != NULL && node->closing) {\n        node->mark_due = false;",
+       "sim-units", "sim"),
+    _m("page-cache-trusted-at-open", "9", "log/open.c",
+       "            rc = rewrite(segment->file, from, segment->tail);",
+       "            rc = 0 * (int)from;", "log", "log-units"),
+    _m("failed-sync-tried-again", "10", "log/fail.c",
+       "    if (log->failed == 0) {", "    if (log->failed == 0 && rc != LKV_EIO) {",
+       "log-units", "log"),
+    _m("recovery-ignores-prev-term", "6", "log/recover.c",
+       "index == terms->last + 1 && prev_term == log_terms_at(terms, terms->last)",
+       "index == terms->last + 1", "log", "log-units"),
+    _m("acknowledged-damage-cut-off", "11", "log/recover.c",
+       "    if (header->index > greatest(chain->recovery->mark.index, chain->source->image_index)) {",
+       "    if (header->index > chain->source->image_index) {", "log-units", "log"),
+    _m("segment-numbers-not-reserved", "6", "log/begin.c",
+       "        record.segments_reserved = needed + NUMBERS_AHEAD;",
+       "        return 0;", "log-units", "log"),
+    # ------------------------------------------------------------------ state machine, roles, answers
+    _m("repeated-writes-take-effect-again", "26", "kv/apply.c",
+       "    if (rc == SESSION_REPEATED) {", "    rc = rc == SESSION_REPEATED ? SESSION_EXECUTE : rc;\n"
+       "    if (rc == SESSION_REPEATED) {", "kv-units", "sim"),
+    _m("fence-ignored", "31", "kv/apply.c",
+       "    if (in_term != 0 && in_term != entry->term) {",
+       "    if (in_term == UINT64_MAX && in_term != entry->term) {", "kv-units", "sim"),
+    _m("later-term-applied-behind-the-gate", "31", "lib/node_apply.c",
+       "    return role_gate_closed(&node->role_events) && entry->term > node->role_events.term;",
+       "    return node->closing && entry->term > node->role_events.term;",
+       "lib-units", "threads"),
+    _m("lost-leadership-says-not-done", "28", "lib/pending.c",
+       "            fail_unknown(request, \"leadership was lost\");",
+       "            request_fail(request, LKV_ENOTLEADER, \"leadership was lost\");", "lib-units", "sim"),
+]
