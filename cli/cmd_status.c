@@ -135,6 +135,19 @@ static void set_verdict(struct verdict *verdict, const char *word, const char *c
     verdict->exit = exit;
 }
 
+/* Of damage that the others make good. */
+static bool is_repairing(const char *trouble) {
+    return strncmp(trouble, "repairing", 9) == 0 || strncmp(trouble, "end unknown", 11) == 0;
+}
+
+static const char *advice_for(bool disk, bool repairing) {
+    return disk ? "make room on a full disk, replace one that hangs; the rest is automatic"
+           : repairing
+               ? "what a disk has lost comes back from the others by itself; replace a disk "
+                 "that goes on losing"
+               : "look at what the member prints";
+}
+
 /* Members that answer, but whose disks take nothing. Without a majority of good ones, and without the
  * leader's, no write can succeed. */
 static void judge_troubled(const struct lkv_msg *status, const struct troubles *troubles,
@@ -144,10 +157,13 @@ static void judge_troubled(const struct lkv_msg *status, const struct troubles *
     size_t count = 0;
     bool leader = false;
     bool disk = false;
+    bool repairing = true;
     for (; lkv_msg_member(status, count, &member); count++) {
         const char *trouble = trouble_of(troubles, count);
         if (*trouble != '\0') {
-            leader = leader || strcmp(member.id, word(status, "leader")) == 0;
+            bool leads = strcmp(member.id, word(status, "leader")) == 0;
+            leader = leader || (leads && !is_repairing(trouble)); /* which goes on meanwhile */
+            repairing = repairing && is_repairing(trouble);
             disk = disk || strncmp(trouble, "disk", 4) == 0;
             bool first = verdict->why.size == 0;
             text_printf(&verdict->why, "%s%s: %s", first ? "" : "; ", member.id, trouble);
@@ -164,8 +180,7 @@ static void judge_troubled(const struct lkv_msg *status, const struct troubles *
     text_clear(&verdict->advice);
     text_printf(&verdict->advice, "%s: %s",
                 writes ? "writes go on without it" : "writes are refused or wait, reads go on",
-                disk ? "make room on a full disk, replace one that hangs; the rest is automatic"
-                     : "look at what the member prints");
+                advice_for(disk, repairing));
 }
 
 static void judge(const struct lkv_msg *status, const struct troubles *troubles,
@@ -220,9 +235,21 @@ static void judge(const struct lkv_msg *status, const struct troubles *troubles,
 
 static const char *const texts[] = {"id",    "role",   "leader",     "leader_address",
                                     "state", "listen", "cluster_id", "member_id"};
-static const char *const numbers[] = {"term",      "commit",      "applied", "durable",
-                                      "first",     "last",        "rev",     "keys",
-                                      "log_bytes", "image_index", "peers_up"};
+static const char *const numbers[] = {"term",
+                                      "commit",
+                                      "applied",
+                                      "durable",
+                                      "first",
+                                      "last",
+                                      "rev",
+                                      "keys",
+                                      "log_bytes",
+                                      "image_index",
+                                      "peers_up",
+                                      "damaged_entries",
+                                      "repaired_entries",
+                                      "scrub_index",
+                                      "scrubbed_ms"};
 
 /* In the leader's rows: a member's own trouble says more than how its log is sent to it. */
 static const char *member_state(const struct lkv_member *member, const struct troubles *troubles,

@@ -7,41 +7,45 @@
 #include <stdio.h>
 
 /* Every name that a message may carry; those of each put and get come first. */
-#define MSG_NAMES(X)    \
-    X("rev")            \
-    X("index")          \
-    X("term")           \
-    X("count")          \
-    X("total")          \
-    X("more")           \
-    X("leader")         \
-    X("leader_address") \
-    X("id")             \
-    X("address")        \
-    X("listen")         \
-    X("role")           \
-    X("state")          \
-    X("cluster_id")     \
-    X("member_id")      \
-    X("version")        \
-    X("commit")         \
-    X("applied")        \
-    X("durable")        \
-    X("first")          \
-    X("last")           \
-    X("keys")           \
-    X("bytes")          \
-    X("memory_bytes")   \
-    X("log_bytes")      \
-    X("image_index")    \
-    X("peers_up")       \
-    X("connections")    \
-    X("session")        \
-    X("sessions")       \
-    X("digest")         \
-    X("next")           \
-    X("model")          \
-    X("refusals")
+#define MSG_NAMES(X)      \
+    X("rev")              \
+    X("index")            \
+    X("term")             \
+    X("count")            \
+    X("total")            \
+    X("more")             \
+    X("leader")           \
+    X("leader_address")   \
+    X("id")               \
+    X("address")          \
+    X("listen")           \
+    X("role")             \
+    X("state")            \
+    X("cluster_id")       \
+    X("member_id")        \
+    X("version")          \
+    X("commit")           \
+    X("applied")          \
+    X("durable")          \
+    X("first")            \
+    X("last")             \
+    X("keys")             \
+    X("bytes")            \
+    X("memory_bytes")     \
+    X("log_bytes")        \
+    X("image_index")      \
+    X("peers_up")         \
+    X("connections")      \
+    X("session")          \
+    X("sessions")         \
+    X("digest")           \
+    X("next")             \
+    X("model")            \
+    X("refusals")         \
+    X("damaged_entries")  \
+    X("repaired_entries") \
+    X("scrub_index")      \
+    X("scrubbed_ms")
 
 const char *msg_known_name(struct slice name) {
     /* The compiler knows each size, so that almost all of this compares one number. */

@@ -1,5 +1,5 @@
 /* A node's life: made, driven by its loop's events, closed. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -104,6 +104,7 @@ static void turn_round(struct node *node) {
         node_apply(node);
         node_read_serve(node);
         node_log_serve(node);
+        node_repair_serve(node);
         node_write_flush(node); /* what applying and reading made the core write */
         node_image_receive_turn(node);
         node_image_consider(node);
@@ -143,6 +144,8 @@ void node_set_timer(struct node *node) {
         node_image_timer(node, now_ns),
         node_image_receive_timer(node, now_ns),
         node_retention_timer(node, now_ns),
+        node_repair_timer(node, now_ns),
+        node_scrub_timer(node, now_ns),
         node->closing || node->stop_rc != 0 ? UINT64_MAX : node->ready_deadline_ns,
         node_accept_timer(node, now_ns),
         node->server_next_ns,
@@ -250,6 +253,9 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     }
     list_init(&node->log_waits);
     list_init(&node->hold_waits);
+    list_init(&node->batch.fills);
+    list_init(&node->repair.waits);
+    node->repair.image_wanted_ns = node->repair.note_retry_ns = UINT64_MAX;
     tails_init(&node->handle.tails);
     inbox_init(&node->inbox);
     log_window_init(&node->window, 1);

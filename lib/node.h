@@ -62,8 +62,10 @@ struct write_batch {
     bool save_vote;
     struct log_vote vote;
     uint64_t cut_from; /* of what the log thread was already given; 0: none */
+    uint64_t cut_prev_term;
     uint64_t first, last;
     uint64_t bytes; /* of these entries, as unwritten_bytes counts them */
+    struct list_link fills; /* of struct write_fill; before all else of the batch */
 };
 
 /* What was read from disk for one peer, while the core is told of it. */
@@ -87,6 +89,36 @@ struct session_clocks {
     size_t count;
     uint64_t term; /* in which they count */
     uint64_t worked_ns, looked_ns;
+};
+
+/* Entries that close a gap, on their way to the log thread. */
+struct write_fill {
+    struct list_link link;
+    bool failed; /* the log thread: it reads back otherwise */
+    size_t count;
+    struct entry entries[]; /* consecutive, with references */
+};
+
+/* What is wrong on this node's disk, for people; empty texts: nothing. */
+struct repair {
+    struct reason log_why, image_why, end_why;
+    bool image_rotten;        /* the newest image; an own one replaces it */
+    uint64_t image_wanted_ns; /* when it is looked whether an image must cover damage */
+    uint64_t filled, filled_ever; /* entries: since all was well last; in this life */
+    bool changed;             /* since the reads below were served */
+    struct list_link waits;   /* reads in model log that met a gap */
+    bool settle_due, doubt_due, note_running; /* of the log's end, to the log thread */
+    uint64_t note_retry_ns;
+};
+
+/* Where the scrub is (node_scrub.c). */
+struct scrub {
+    bool running;     /* a step is under way */
+    uint64_t next_ns; /* of the next step; 0: none is planned yet */
+    uint64_t begun_ns;
+    uint64_t index; /* of the log, where the next step goes on; 0: a pass begins */
+    uint64_t findings;
+    uint64_t passes, passed_wall_ms; /* whole ones, and when the last one ended */
 };
 
 enum { LOG_JOBS_IN_FLIGHT = 2 }; /* one being synced, one waiting: the disk never idles */
@@ -193,12 +225,16 @@ struct node {
 
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
+    bool image_wanted; /* because of damage, whatever the thresholds say */
     atomic_bool image_cancel;
     uint64_t bytes_since_image;
     struct image_receive *receive;
     bool installing; /* appends are dropped while a received image replaces the log */
     bool restart_given;
     uint64_t install_retry_ns; /* 0, or: the log's restart found no room, and is tried again then */
+
+    struct repair repair;
+    struct scrub scrub;
 
     /* Model log. */
     struct extents *extents;    /* owned reference */
@@ -270,6 +306,9 @@ uint64_t node_write_deadline(const struct node *node);
  * made any more. */
 enum { NODE_ROOM_RESERVED = 256 * 1024 };
 MUST_USE int node_restart_log(struct node *node, uint64_t index, uint64_t term);
+/* Takes the entries' payload: they close a gap before the write that is added next. */
+MUST_USE int node_write_fill(struct node *node, struct entry *entries, size_t count);
+void node_log_failed(struct node *node, int rc, const struct reason *why); /* rule 10 */
 void node_write_drop_full(struct node *node); /* closing: what never fitted is given up */
 
 /* lib/node_apply.c: replay */
@@ -326,6 +365,10 @@ void node_hold_fail_all(struct node *node, int rc, const char *text);
 void node_image_consider(struct node *node);
 void node_image_path(const struct node *node, uint64_t index, char *out, size_t size);
 uint64_t node_image_name_index(const char *name); /* 0: no image's name */
+/* A damaged one that was put aside; it goes when a newer image is durable. */
+bool node_image_is_aside(const char *name);
+/* Puts aside what lies above the image that recovery took: it could not be read. */
+MUST_USE int node_image_put_aside(struct node *node);
 MUST_USE int node_image_remove_older(struct node *node, uint64_t keep);
 
 /* lib/node_image_send.c */
@@ -349,6 +392,9 @@ void node_fetch(struct node *node, const struct raft_fetch *fetch);
 /* `count` entries from `first` on if they were fetched for this peer in this step, else NULL. */
 const struct entry *node_fetched(const struct node *node, uint64_t peer, uint64_t first,
                                  size_t count);
+
+/* lib/node_scrub.c: reads what lies at rest; lib/node_repair.h is what becomes of damage */
+uint64_t node_scrub_timer(struct node *node, uint64_t now_ns); /* when next */
 
 /* lib/node_status.c */
 void node_answer_status(struct node *node, struct request *request);

@@ -3,7 +3,7 @@
  *
  * Runs on the loop's thread, in bounded slices, since the memory engine never blocks; a slice is small
  * enough that no vote or acknowledgement waits noticeably behind it (L13). */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -18,6 +18,8 @@ struct apply_read {
     struct entry *entries; /* owned */
     size_t count;
     int rc;
+    bool noted; /* damage that was not known before */
+    struct log_gap gap;
     struct reason why;
 };
 
@@ -101,6 +103,7 @@ static void read_run(struct loop_job *base) {
     struct apply_read *read = LIST_ITEM(base, struct apply_read, job);
     read->rc = log_read(read->node->log, read->from, read->to, READ_BYTES, read->entries,
                         READ_ENTRIES, &read->count, &read->why);
+    read->noted = node_is_damage(read->rc) && node_note_damage(read->node, read->from, &read->gap);
 }
 
 static void read_free(struct apply_read *read) {
@@ -153,7 +156,11 @@ static void read_done(struct loop_job *base) {
         node->fetched_for_apply = read;
         return;
     }
-    if (read->rc != LKV_ETRUNCATED || node->applied < read->from) {
+    if (node_is_damage(read->rc) && node->identity.member_count > 1) {
+        if (read->noted) { /* replay goes on when it is repaired */
+            node_log_damaged(node, &read->gap, &read->why);
+        }
+    } else if (read->rc != LKV_ETRUNCATED || node->applied < read->from) {
         node_stop(node, read->rc, "replay: %s", read->why.text);
     }
     read_free(read);
@@ -285,7 +292,8 @@ void node_apply(struct node *node) {
         if (slices == SLICES_A_TURN) {
             node->turn_wanted = true;
         } else if (!node->reading_for_apply && node->fetched_for_apply == NULL && !node->closing &&
-                   node->applied + 1 < node->window.first) {
+                   node->applied + 1 < node->window.first &&
+                   !log_damage_at(node->log, node->applied + 1, NULL)) {
             read_from_disk(node, node->commit);
         }
     }

@@ -1,6 +1,6 @@
 /* Entries that a follower lacks and the window no longer holds: read on the bulk thread, framed in the
  * step that tells the core they are there. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/mem.h"
 
@@ -13,6 +13,8 @@ struct fetch_job {
     struct entry *entries; /* owned */
     size_t count;
     int rc;
+    bool noted; /* damage that was not known before */
+    struct log_gap gap;
     struct reason why;
 };
 
@@ -20,6 +22,7 @@ static void fetch_run(struct loop_job *base) {
     struct fetch_job *job = LIST_ITEM(base, struct fetch_job, job);
     job->rc = log_read(job->node->log, job->fetch.from, job->fetch.to, job->fetch.bytes_max,
                        job->entries, FETCH_ENTRIES, &job->count, &job->why);
+    job->noted = node_is_damage(job->rc) && node_note_damage(job->node, job->fetch.from, &job->gap);
 }
 
 static void fetch_free(struct fetch_job *job) {
@@ -44,7 +47,8 @@ static void tell_core(struct node *node, const struct fetch_job *job, int rc) {
                                            .from = job->fetch.from,
                                            .sizes = sizes,
                                            .count = count,
-                                           .rc = rc}};
+                                           .rc = rc,
+                                           .repair = job->fetch.repair}};
     node_step(node, &event);
     node->fetched = (struct fetched){0};
 }
@@ -53,7 +57,9 @@ static void fetch_done(struct loop_job *base) {
     struct fetch_job *job = LIST_ITEM(base, struct fetch_job, job);
     struct node *node = job->node;
     node->jobs_outstanding--;
-    if (job->rc != 0 && job->rc != LKV_ETRUNCATED) {
+    if (job->noted) {
+        node_log_damaged(node, &job->gap, &job->why);
+    } else if (job->rc != 0 && job->rc != LKV_ETRUNCATED) {
         trace_line(&node->trace, TRACE_ERROR, "fetch-failed", "%s", job->why.text);
     }
     tell_core(node, job, job->rc);

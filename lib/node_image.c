@@ -1,5 +1,5 @@
 /* This node's own images: when one is taken, where it lies, what goes when it is durable (rule 14). */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/mem.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 enum { HOLD_IMAGES = 4, HOLD_BYTES = 64 * 1024 * 1024 }; /* of log, at most, for slow followers */
+enum { RETRY_MS = 1000 }; /* of an image that damage made necessary */
 
 struct image_job {
     struct loop_job job;
@@ -16,6 +17,7 @@ struct image_job {
     char path[1200];
     uint64_t bytes_before; /* bytes_since_image when it was begun */
     uint64_t hold;         /* the log above it stays */
+    uint64_t unreadable;   /* but what cannot be read up to here goes: the image covers it */
     int rc, clean_rc;
     struct reason why;
 };
@@ -32,6 +34,38 @@ uint64_t node_image_name_index(const char *name) {
     return whole ? index : 0;
 }
 
+#define ASIDE ".damaged"
+
+bool node_image_is_aside(const char *name) {
+    size_t size = strlen(name), tail = strlen(ASIDE);
+    return size > tail && strcmp(name + size - tail, ASIDE) == 0;
+}
+
+struct aside {
+    struct node *node;
+    bool any;
+    int rc;
+};
+
+static int put_aside(void *arg, const char *name) {
+    struct aside *aside = arg;
+    struct node *node = aside->node;
+    if (node_image_name_index(name) > node->image_index) {
+        char from[1200], to[1200 + sizeof(ASIDE)];
+        (void)snprintf(from, sizeof(from), "%s/%s", node->image_dir, name);
+        (void)snprintf(to, sizeof(to), "%s%s", from, ASIDE);
+        aside->any = true;
+        aside->rc = disk_rename(node->world.disk, from, to);
+    }
+    return aside->rc;
+}
+
+int node_image_put_aside(struct node *node) {
+    struct aside aside = {.node = node};
+    int rc = disk_list(node->world.disk, node->image_dir, put_aside, &aside);
+    return rc == 0 && aside.any ? disk_sync_dir(node->world.disk, node->image_dir) : rc;
+}
+
 struct removal {
     struct node *node;
     uint64_t keep;
@@ -40,9 +74,9 @@ struct removal {
 static int remove_older(void *arg, const char *name) {
     const struct removal *removal = arg;
     uint64_t index = node_image_name_index(name);
-    if (index != 0 && index < removal->keep) {
-        char path[1200];
-        node_image_path(removal->node, index, path, sizeof(path));
+    if ((index != 0 && index < removal->keep) || node_image_is_aside(name)) {
+        char path[1400];
+        (void)snprintf(path, sizeof(path), "%s/%s", removal->node->image_dir, name);
         /* A leftover costs space only; the next image tries again. */
         int rc = disk_remove(removal->node->world.disk, path);
         (void)rc;
@@ -64,6 +98,7 @@ static void image_run(struct loop_job *base) {
         job->clean_rc = node_image_remove_older(node, job->image.index);
     }
     uint64_t drop_to = job->image.drop_to < job->hold ? job->image.drop_to : job->hold;
+    drop_to = drop_to > job->unreadable ? drop_to : job->unreadable;
     if (job->rc == 0 && job->clean_rc == 0 && drop_to > 0) {
         job->clean_rc = log_drop_prefix(node->log, drop_to, &job->why);
     }
@@ -78,6 +113,7 @@ static void take_image(struct node *node, const struct image_job *job) {
     }
     node->image_index = job->image.index;
     node->image_term = job->image.term;
+    node_image_mended(node);
     node->bytes_since_image -=
         job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
     struct raft_event event = {.kind = RAFT_LOG_PREFIX,
@@ -97,7 +133,8 @@ static void image_done(struct loop_job *base) {
         /* No log entry was lost for it; the next attempt comes after as many bytes again. */
         trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
         node->bytes_since_image = 0;
-    } else if (job->image.index > node->image_index) {
+        node_image_want(node, RETRY_MS);
+    } else if (job->image.index >= node->image_index) {
         take_image(node, job);
     }
     mem_free(job);
@@ -139,10 +176,12 @@ void node_image_consider(struct node *node) {
     job->node = node;
     job->image = image;
     job->bytes_before = node->bytes_since_image;
+    job->unreadable = node->state->replays ? node_gap_below(node, image.index) : 0;
     job->hold = hold_for_followers(node);
     node_image_path(node, image.index, job->path, sizeof(job->path));
     job->job.run = image_run;
     job->job.done = image_done;
+    node->image_wanted = false;
     node->image_running = true;
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);

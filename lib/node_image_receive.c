@@ -6,7 +6,7 @@
  * Until the rename nothing of the present state has changed; after it recovery would take the image,
  * and a log that does not reach it begins anew behind it. Chunks of another image restart the file. */
 #include "lib/image_wire.h"
-#include "lib/node.h"
+#include "lib/node_repair.h"
 #include "lib/peer.h"
 
 #include "base/mem.h"
@@ -186,7 +186,7 @@ void node_image_receive_turn(struct node *node) {
     }
     struct image_receive *receive = node->receive;
     node->restart_given = true;
-    if (raft_term_at(node->raft, receive->index) == receive->term) {
+    if (raft_keeps_log(node->raft, receive->index, receive->term)) {
         struct reason why = {{0}};
         node_log_restarted(node, 0, &why);
     } else if (node_restart_log(node, receive->index, receive->term) != 0) {
@@ -219,7 +219,7 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
         receive_free(node);
         return;
     }
-    bool kept_log = raft_term_at(node->raft, receive->index) == receive->term;
+    bool kept_log = raft_keeps_log(node->raft, receive->index, receive->term);
     node->image_index = receive->index;
     node->image_term = receive->term;
     node->bytes_since_image = 0;
@@ -242,6 +242,8 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     trace_line(&node->trace, TRACE_INFO, "image-installed", "entry %" PRIu64, receive->index);
     send_ack(node, receive->from, receive->index, receive->size, IMAGE_ACK_INSTALLED);
     receive_free(node);
+    node_image_mended(node);
+    node_repair_cover(node);
     struct raft_event applied = {.kind = RAFT_APPLIED, .applied = {.index = node->applied}};
     node_step(node, &applied);
     node->turn_wanted = true;
@@ -287,7 +289,7 @@ void node_image_chunk(struct node *node, struct peer *from, struct slice body) {
         chunk.leader_term != node->term || from->id != node->leader) {
         return; /* L4: of a deposed leader, or of one we do not know yet: it will send again */
     }
-    if (chunk.image_index <= node->applied) {
+    if (chunk.image_index <= node->applied && !node_image_helps(node, chunk.image_index)) {
         send_ack(node, from->id, chunk.image_index, chunk.size, IMAGE_ACK_INSTALLED);
         return;
     }

@@ -7,7 +7,7 @@
  *
  * Nothing above `applied` is ever shown, and that is committed (L21). The cluster's own entries are
  * passed over; a read that finds only such says where to go on. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/mem.h"
 
@@ -21,6 +21,8 @@ struct log_read_job {
     struct entry entries[PAGE_RECORDS];
     size_t count;
     int rc;
+    bool noted; /* damage that was not known before */
+    struct log_gap gap;
     struct reason why;
 };
 
@@ -108,6 +110,8 @@ static void read_run(struct loop_job *base) {
     struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
     job->rc = log_read(job->node->log, job->request->from, job->to, bytes_wanted(job->request),
                        job->entries, PAGE_RECORDS, &job->count, &job->why);
+    job->noted =
+        node_is_damage(job->rc) && node_note_damage(job->node, job->request->from, &job->gap);
 }
 
 static void answer_from_disk(struct log_read_job *job) {
@@ -130,6 +134,11 @@ static void read_done(struct loop_job *base) {
     node->turn_wanted = true;
     if (job->rc == LKV_ETRUNCATED) {
         refuse_truncated(node, job->request);
+    } else if (node_is_damage(job->rc)) {
+        if (job->noted) {
+            node_log_damaged(node, &job->gap, &job->why);
+        }
+        node_repair_wait(node, job->request);
     } else if (job->rc != 0) {
         trace_line(&node->trace, TRACE_ERROR, "log-read-failed", "%s", job->why.text);
         request_fail(job->request, job->rc, "%s", job->why.text);

@@ -1,6 +1,6 @@
 /* Reads. A linearizable one waits for a read index (all that came in one turn share one question, and
  * the core lets questions share quorum rounds: rules 29, 30), then for the state to reach it. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/mem.h"
 
@@ -258,6 +258,8 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
     uint64_t earliest = expire_list(&node->reads_new, now_ns);
     uint64_t log_earliest = node_log_expire(node, now_ns);
     earliest = log_earliest < earliest ? log_earliest : earliest;
+    uint64_t repair_earliest = node_repair_expire(node, now_ns);
+    earliest = repair_earliest < earliest ? repair_earliest : earliest;
     struct list_link *next;
     for (struct list_link *at = node->read_batches.next; at != &node->read_batches; at = next) {
         next = at->next;
@@ -274,6 +276,7 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
 
 void node_read_fail_all(struct node *node, int rc, const char *text) {
     node_log_fail_all(node, rc, text);
+    node_repair_fail_all(node, rc, text);
     node_hold_fail_all(node, rc, text);
     fail_list(&node->reads_new, rc, text);
     struct list_link *link;

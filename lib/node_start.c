@@ -5,7 +5,7 @@
  *   DIR/data/           the log's segments and the vote record
  *   DIR/image/          the newest image, as <index>.img
  *   DIR/ctl.sock        where kvctl --dir reaches a live node */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 #include "lib/peer.h"
 
 #include "base/mem.h"
@@ -260,6 +260,7 @@ int node_start_disk(struct node *node, struct reason *why) {
 
 struct newest {
     struct node *node;
+    uint64_t below; /* of those with a smaller index */
     uint64_t index;
     int rc;
 };
@@ -267,8 +268,10 @@ struct newest {
 static int visit_image(void *arg, const char *name) {
     struct newest *newest = arg;
     uint64_t index = node_image_name_index(name);
-    newest->index = index > newest->index ? index : newest->index;
-    if (index == 0) { /* what a crash left half-made (X-F1) */
+    if (index < newest->below) {
+        newest->index = index > newest->index ? index : newest->index;
+    }
+    if (index == 0 && !node_image_is_aside(name)) { /* what a crash left half-made (X-F1) */
         char path[1400];
         (void)snprintf(path, sizeof(path), "%s/%s", newest->node->image_dir, name);
         newest->rc = disk_remove(newest->node->world.disk, path);
@@ -276,20 +279,21 @@ static int visit_image(void *arg, const char *name) {
     return newest->rc;
 }
 
-static int load_image(struct node *node, const struct identity *identity, struct reason *why) {
-    struct newest newest = {.node = node};
+static int newest_below(struct node *node, uint64_t below, uint64_t *index, struct reason *why) {
+    struct newest newest = {.node = node, .below = below};
     int rc = disk_list(node->world.disk, node->image_dir, visit_image, &newest);
-    if (rc != 0) {
-        return reason_set(why, rc, "%s: cannot read the directory: %s", node->image_dir,
-                          error_text(rc));
-    }
-    if (newest.index == 0) {
-        return 0;
-    }
+    *index = newest.index;
+    return rc == 0 ? 0
+                   : reason_set(why, rc, "%s: cannot read the directory: %s", node->image_dir,
+                                error_text(rc));
+}
+
+static int load_image_at(struct node *node, const struct identity *identity, uint64_t index,
+                         struct reason *why) {
     char path[1200];
-    node_image_path(node, newest.index, path, sizeof(path));
+    node_image_path(node, index, path, sizeof(path));
     struct state_loaded loaded;
-    rc = node->state->load(node, path, &loaded, why);
+    int rc = node->state->load(node, path, &loaded, why);
     if (rc != 0) {
         return rc;
     }
@@ -305,6 +309,28 @@ static int load_image(struct node *node, const struct identity *identity, struct
     node->image_term = loaded.term;
     node->applied = loaded.index;
     return 0;
+}
+
+/* The newest image. Where others can help (`mend`), one that cannot be read is passed over: an older one
+ * may still be there with the log behind it, and without any the log's beginning is a gap like another
+ * (rule 11). The file stays as it is until the log is open. */
+static int load_image(struct node *node, const struct identity *identity, bool mend,
+                      struct reason *why) {
+    uint64_t index = UINT64_MAX;
+    for (;;) {
+        int rc = newest_below(node, index, &index, why);
+        if (rc != 0 || index == 0) {
+            return rc;
+        }
+        rc = load_image_at(node, identity, index, why);
+        if (rc == LKV_EIO) { /* which a moment later may be none */
+            rc = load_image_at(node, identity, index, why);
+        }
+        if (rc == 0 || !mend || !node_is_damage(rc)) {
+            return rc;
+        }
+        node_image_unreadable(node, why);
+    }
 }
 
 void node_config(const struct identity *identity, struct raft_config *out) {
@@ -334,8 +360,16 @@ static struct raft_options core_options(const struct lkv_options *options) {
 static int open_core(struct node *node, const struct identity *identity,
                      const struct log_state *state, struct reason *why) {
     struct raft_run *runs = mem_calloc(state->run_count + 1, sizeof(*runs));
-    if (runs == NULL) {
+    struct raft_gap *gaps = mem_calloc(state->gap_count + 1, sizeof(*gaps));
+    if (runs == NULL || gaps == NULL) {
+        mem_free(runs);
+        mem_free(gaps);
         return reason_set(why, LKV_ENOMEM, "no memory for the log's terms");
+    }
+    for (size_t i = 0; i < state->gap_count; i++) {
+        const struct log_gap *gap = &state->gaps[i];
+        gaps[i] =
+            (struct raft_gap){.first = gap->first, .last = gap->last, .last_term = gap->last_term};
     }
     for (size_t i = 0; i < state->run_count; i++) {
         runs[i] = (struct raft_run){.first = state->runs[i].first, .term = state->runs[i].term};
@@ -350,12 +384,16 @@ static int open_core(struct node *node, const struct identity *identity,
                                .last = state->last,
                                .runs = runs,
                                .run_count = state->run_count,
+                               .gaps = gaps,
+                               .gap_count = state->gap_count,
+                               .end_unknown = state->end_unknown,
                                .image_index = node->image_index,
                                .image_term = node->image_term,
                                .campaign_gate = false};
     node_config(identity, &start.config);
     int rc = raft_open(&node->raft, &start, why);
     mem_free(runs);
+    mem_free(gaps);
     return rc;
 }
 
@@ -393,10 +431,19 @@ static int remember_log(const struct node *node, struct identity *identity, stru
     return identity_save(node->world.disk, node->dir, identity, why);
 }
 
+static int put_images_aside(struct node *node, struct reason *why) {
+    int rc = node_image_put_aside(node);
+    return rc == 0 ? 0
+                   : reason_set(why, rc, "%s: cannot rename a damaged image: %s", node->image_dir,
+                                error_text(rc));
+}
+
 int node_recover(struct node *node, struct identity *identity, struct reason *why) {
+    /* Alone nobody can help, and somebody who only looks in must not change anything. */
+    bool mend = identity->member_count > 1 && !node->options.offline;
     int rc = check_not_lost(node, identity, why);
     if (rc == 0) {
-        rc = load_image(node, identity, why);
+        rc = load_image(node, identity, mend, why);
     }
     if (rc != 0) {
         return rc;
@@ -405,20 +452,25 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
                                   .group_id = identity->group_id,
                                   .segment_bytes = node->options.segment_bytes,
                                   .record_bytes_max = 16 * 1024 * 1024,
-                                  .trace = &node->trace};
+                                  .trace = &node->trace,
+                                  .mend = mend};
     struct log_state state;
     rc = log_open(&node->log, node->world.disk, node->log_dir, &options, node->image_index,
                   node->image_term, &state, why);
     if (rc != 0) {
         return rc;
     }
-    rc = remember_log(node, identity, why);
+    rc = put_images_aside(node, why);
+    if (rc == 0) {
+        rc = remember_log(node, identity, why);
+    }
     if (rc == 0) {
         rc = open_core(node, identity, &state, why);
     }
     if (rc != 0) {
         return rc;
     }
+    node_repair_opened(node, &state);
     node->extents = extents_open(node->log);
     if (node->extents == NULL) {
         return reason_set(why, LKV_ENOMEM, "no memory for a node");

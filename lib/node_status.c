@@ -1,5 +1,5 @@
 /* What a node tells about itself: status and digest. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/mem.h"
 #include "lib/peer.h"
@@ -93,7 +93,7 @@ static const char *disk_trouble(const struct node *node) {
 }
 
 static void add_state(struct node *node, struct lkv_msg *reply) {
-    char text[REASON_SIZE + 64];
+    char text[REASON_SIZE + 64] = "";
     if (node->stop_rc != 0) {
         (void)snprintf(text, sizeof(text), "stopped: %s", node->stop_why.text);
     } else if (node->offline) {
@@ -102,6 +102,8 @@ static void add_state(struct node *node, struct lkv_msg *reply) {
                        "cluster never acknowledged");
     } else if (!node->running) {
         (void)snprintf(text, sizeof(text), "%s", node->founding_state.text);
+    } else if (node_repair_state(node, text, sizeof(text))) {
+        /* said */
     } else if (disk_trouble(node) != NULL) {
         (void)snprintf(text, sizeof(text), "%s", disk_trouble(node));
     } else if (node->leader == RAFT_NOBODY) {
@@ -160,6 +162,10 @@ void node_answer_status(struct node *node, struct request *request) {
         {"memory_bytes", stats.memory},
         {"log_bytes", node->running ? log_bytes(node->log) : 0},
         {"image_index", node->image_index},
+        {"damaged_entries", node_damaged_entries(node)},
+        {"repaired_entries", node->repair.filled_ever},
+        {"scrub_index", node->scrub.index},
+        {"scrubbed_ms", node->scrub.passed_wall_ms},
         {"peers_up", up},
         {"connections", server_connections(node->server)},
     };

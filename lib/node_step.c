@@ -2,7 +2,7 @@
  *
  * Nothing here steps the core again: what follows from an update (applied entries, finished jobs)
  * comes as an event of its own, so an update is always carried out whole. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -32,9 +32,8 @@ static void staged_free(struct staged *staged) {
 static int take_entries(struct node *node, const struct raft_take *take) {
     struct staged *staged = staged_find(node, take->token);
     ASSERT(staged != NULL);
-    uint64_t first = staged->packet.message.append.prev_index + 1;
     for (uint64_t index = take->first; index <= take->last; index++) {
-        struct entry *entry = &staged->packet.entries[index - first];
+        struct entry *entry = &staged->packet.entries[index - staged->packet.first];
         int rc = log_window_push(&node->window, entry);
         if (rc != 0) {
             return rc;
@@ -42,6 +41,15 @@ static int take_entries(struct node *node, const struct raft_take *take) {
         entry->payload = NULL; /* the window's now */
     }
     return 0;
+}
+
+/* Hands what closes a gap to the write that follows. */
+static int fill_entries(struct node *node, const struct raft_fill *fill) {
+    struct staged *staged = staged_find(node, fill->token);
+    ASSERT(staged != NULL && fill->first >= staged->packet.first &&
+           fill->last - staged->packet.first < staged->packet.count);
+    return node_write_fill(node, &staged->packet.entries[fill->first - staged->packet.first],
+                           (size_t)(fill->last - fill->first + 1));
 }
 
 /* The one entry that the core makes by itself: a new leader's no-op. */
@@ -57,6 +65,12 @@ static int carry_out_log(struct node *node, const struct raft_update *update) {
     }
     for (size_t i = 0; i < update->take_count; i++) {
         int rc = take_entries(node, &update->takes[i]);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    for (size_t i = 0; i < update->fill_count; i++) {
+        int rc = fill_entries(node, &update->fills[i]);
         if (rc != 0) {
             return rc;
         }
@@ -79,12 +93,23 @@ static int carry_out_log(struct node *node, const struct raft_update *update) {
     return 0;
 }
 
-/* The entries of an append, side by side for the encoder: from the window, or from what was just
+/* The entries that a message carries; 0: none. */
+static size_t carried(const struct raft_message *message, uint64_t *first) {
+    if (message->kind == RAFT_APPEND) {
+        *first = message->append.prev_index + 1;
+        return message->append.count;
+    }
+    if (message->kind == RAFT_REPAIR_REPLY) {
+        *first = message->repair_reply.first;
+        return message->repair_reply.count;
+    }
+    return 0;
+}
+
+/* These entries, side by side for the encoder: from the window, or from what was just
  * fetched for this peer. Borrowed. NULL: neither in memory nor fetched. */
-static const struct entry *gather(struct node *node, const struct raft_message *message) {
-    uint64_t first = message->append.prev_index + 1;
-    size_t count = message->append.count;
-    const struct entry *fetched = node_fetched(node, message->to, first, count);
+static const struct entry *gather(struct node *node, uint64_t to, uint64_t first, size_t count) {
+    const struct entry *fetched = node_fetched(node, to, first, count);
     if (fetched != NULL) {
         return fetched;
     }
@@ -109,11 +134,13 @@ static void send_message(struct node *node, const struct raft_message *message) 
     if (peer == NULL || !peer->up) {
         return;
     }
-    if (message->kind != RAFT_APPEND || message->append.count == 0) {
+    uint64_t first = 0;
+    size_t count = carried(message, &first);
+    if (count == 0) {
         peer_send_raft(peer, message, NULL);
         return;
     }
-    const struct entry *entries = gather(node, message);
+    const struct entry *entries = gather(node, message->to, first, count);
     if (entries != NULL) { /* else a lost message, which the core repairs */
         peer_send_raft(peer, message, entries);
     }
@@ -169,6 +196,12 @@ static void carry_out(struct node *node, const struct raft_event *event,
     for (size_t i = 0; i < update->read_count; i++) {
         node_read_done(node, &update->reads[i]);
     }
+    if (update->settle_end) {
+        node_settle_end(node);
+    }
+    if (update->discarded_from != 0) {
+        trace_line(&node->trace, TRACE_WARN, "discarded", "%s", update->note.text);
+    }
     node->raft_deadline_ns = update->deadline_ns;
     if (update->stop_rc != 0) {
         node_stop(node, update->stop_rc, "%s", update->stop_why.text);
@@ -193,7 +226,7 @@ void node_step(struct node *node, struct raft_event *event) {
 }
 
 void node_receive(struct node *node, struct raft_packet *packet) {
-    bool payload = packet->message.kind == RAFT_APPEND;
+    bool payload = packet->message.kind == RAFT_APPEND || packet->count > 0;
     struct staged *staged = payload ? mem_calloc(1, sizeof(*staged)) : NULL;
     if (!node->running || node->stop_rc != 0 || (payload && (staged == NULL || node->installing))) {
         mem_free(staged);

@@ -4,7 +4,7 @@
  *
  * While one job is being synced the next one waits in the queue, so the log thread goes from one sync
  * straight into the next, and everything that arrives meanwhile shares it. */
-#include "lib/node.h"
+#include "lib/node_repair.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -18,16 +18,36 @@ struct log_job {
     struct node *node;
     enum log_job_kind kind;
     struct log_write write;
-    struct entry *entries; /* owned, with references */
-    uint64_t bytes;        /* of them, as the batch counted them */
-    uint64_t no;           /* PERSISTED up to this write number */
+    struct entry *entries;  /* owned, with references */
+    uint64_t bytes;         /* of them, as the batch counted them */
+    struct list_link fills; /* of struct write_fill */
+    uint64_t no;            /* PERSISTED up to this write number */
     uint64_t restart_index, restart_term;
     bool retry_first; /* the oldest of the jobs that a full disk held up */
     int rc;
     struct reason why;
 };
 
+static void fills_free(struct list_link *fills) {
+    struct list_link *link;
+    while ((link = list_pop_front(fills)) != NULL) {
+        struct write_fill *fill = LIST_ITEM(link, struct write_fill, link);
+        for (size_t i = 0; i < fill->count; i++) {
+            blob_unref(fill->entries[i].payload);
+        }
+        mem_free(fill);
+    }
+}
+
+static void fills_move(struct list_link *from, struct list_link *to) {
+    struct list_link *link;
+    while ((link = list_pop_front(from)) != NULL) {
+        list_push_back(to, link);
+    }
+}
+
 static void job_free(struct log_job *job) {
+    fills_free(&job->fills);
     for (size_t i = 0; i < job->write.count; i++) {
         blob_unref(job->entries[i].payload);
     }
@@ -40,12 +60,46 @@ static bool is_transient(int rc) {
     return rc == LKV_ENOSPACE || rc == LKV_ENOMEM;
 }
 
+/* Before the rest: what is filled lies below what is appended, and a cut behind it takes it with it. A
+ * retry begins anew, and others may have filled a part: what is in no gap any more is passed over. */
+static int run_fill(struct log *log, struct write_fill *fill, struct reason *why) {
+    for (size_t at = 0, count; at < fill->count; at += count) {
+        struct log_gap gap;
+        count = 1;
+        if (!log_damage_at(log, fill->entries[at].index, &gap)) {
+            continue;
+        }
+        uint64_t left = gap.last - fill->entries[at].index + 1;
+        count = left < fill->count - at ? (size_t)left : fill->count - at;
+        int rc = log_fill(log, &fill->entries[at], count, why);
+        if (rc == LKV_EDAMAGED) { /* it reads back otherwise: the gap stays, and asks again */
+            fill->failed = true;
+            return 0;
+        }
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int run_fills(struct log_job *job) {
+    int rc = 0;
+    for (struct list_link *at = job->fills.next; rc == 0 && at != &job->fills; at = at->next) {
+        rc = run_fill(job->node->log, LIST_ITEM(at, struct write_fill, link), &job->why);
+    }
+    return rc;
+}
+
 /* A job behind one that did not fit must not be written before it: the order is the log's. */
 static int run_write(struct log_job *job) {
     if (job->node->log_blocked && !job->retry_first) {
         return reason_set(&job->why, LKV_ENOSPACE, "waits behind a write that did not fit");
     }
-    int rc = log_write(job->node->log, &job->write, &job->why);
+    int rc = run_fills(job);
+    if (rc == 0) {
+        rc = log_write(job->node->log, &job->write, &job->why);
+    }
     job->node->log_blocked = is_transient(rc);
     return rc;
 }
@@ -63,12 +117,12 @@ static void job_run(struct loop_job *base) {
     }
 }
 
-static void fail_log(struct node *node, struct log_job *job) {
-    trace_line(&node->trace, TRACE_ERROR, "log-write-failed", "%s", job->why.text);
+void node_log_failed(struct node *node, int rc, const struct reason *why) {
+    trace_line(&node->trace, TRACE_ERROR, "log-write-failed", "%s", why->text);
     node->log_failed = true;
     struct raft_event event = {.kind = RAFT_WRITE_FAILED};
     node_step(node, &event);
-    node_stop(node, job->rc, "%s", job->why.text);
+    node_stop(node, rc, "%s", why->text);
 }
 
 /* What is on its way to a follower when it says that its room is low still gets in before the reserve. */
@@ -124,6 +178,23 @@ static void space_again(struct node *node) {
     tell_room(node);
 }
 
+/* The core takes them for filled with the write: of what is not, it is told anew. */
+static void report_fills(struct node *node, const struct log_job *job) {
+    uint64_t filled = 0;
+    for (const struct list_link *at = job->fills.next; at != &job->fills; at = at->next) {
+        const struct write_fill *fill = LIST_ITEM(at, struct write_fill, link);
+        struct log_gap gap;
+        if (fill->failed && log_damage_at(node->log, fill->entries[0].index, &gap)) {
+            node_log_damaged(node, &gap, &job->why);
+        } else {
+            filled += fill->count;
+        }
+    }
+    if (filled > 0) {
+        node_repaired(node, filled);
+    }
+}
+
 static void write_done(struct node *node, struct log_job *job) {
     node->jobs_in_flight--;
     if (!is_transient(job->rc)) {
@@ -135,13 +206,14 @@ static void write_done(struct node *node, struct log_job *job) {
         return;
     }
     if (job->rc != 0) {
-        fail_log(node, job);
+        node_log_failed(node, job->rc, &job->why);
     } else {
         if (node->disk_full) {
             space_again(node);
         }
         struct raft_event event = {.kind = RAFT_PERSISTED, .persisted = {.write_no = job->no}};
         node_step(node, &event);
+        report_fills(node, job);
     }
     job_free(job);
 }
@@ -168,7 +240,7 @@ static void job_done(struct loop_job *base) {
             node->spare_retry_ns = node_now(node) + 1000 * MS_NS;
         }
     } else if (job->rc != 0 && !is_transient(job->rc)) {
-        fail_log(node, job);
+        node_log_failed(node, job->rc, &job->why);
     }
     job_free(job);
 }
@@ -178,6 +250,7 @@ static struct log_job *job_new(struct node *node, enum log_job_kind kind) {
     if (job != NULL) {
         job->node = node;
         job->kind = kind;
+        list_init(&job->fills);
         job->job.run = job_run;
         job->job.done = job_done;
     }
@@ -207,9 +280,10 @@ void node_write_add(struct node *node, const struct raft_write *write) {
     if (write->cut_from != 0) {
         /* What the log thread was not given yet is cut by not giving it. */
         if (write->cut_from < node->given_next) {
-            batch->cut_from = batch->cut_from == 0 || write->cut_from < batch->cut_from
-                                  ? write->cut_from
-                                  : batch->cut_from;
+            if (batch->cut_from == 0 || write->cut_from < batch->cut_from) {
+                batch->cut_from = write->cut_from;
+                batch->cut_prev_term = write->cut_prev_term;
+            }
             node->given_next = write->cut_from;
         }
         if (batch->last >= write->cut_from) {
@@ -232,14 +306,30 @@ void node_write_add(struct node *node, const struct raft_write *write) {
     }
 }
 
+int node_write_fill(struct node *node, struct entry *entries, size_t count) {
+    struct write_fill *fill = mem_alloc(sizeof(*fill) + count * sizeof(*entries));
+    if (fill == NULL) {
+        return LKV_ENOMEM;
+    }
+    fill->count = count;
+    fill->failed = false;
+    memcpy(fill->entries, entries, count * sizeof(*entries));
+    for (size_t i = 0; i < count; i++) {
+        entries[i].payload = NULL; /* the fill's now */
+    }
+    list_push_back(&node->batch.fills, &fill->link);
+    return 0;
+}
+
 /* Fills the job with references to the batch's entries. */
 static int job_fill(struct node *node, struct log_job *job) {
-    const struct write_batch *batch = &node->batch;
+    struct write_batch *batch = &node->batch;
     size_t count = batch->first != 0 ? (size_t)(batch->last - batch->first + 1) : 0;
     job->no = batch->no;
     job->write.save_vote = batch->save_vote;
     job->write.vote = batch->vote;
     job->write.cut_from = batch->cut_from;
+    fills_move(&batch->fills, &job->fills);
     if (count == 0) {
         return 0;
     }
@@ -276,6 +366,7 @@ void node_write_flush(struct node *node) {
         node->given_next = node->batch.last + 1;
     }
     node->batch = (struct write_batch){0};
+    list_init(&node->batch.fills);
     node->jobs_in_flight++;
     node->last_write_ns = node_now(node);
     node->mark_due = true;
@@ -364,6 +455,7 @@ int node_restart_log(struct node *node, uint64_t index, uint64_t term) {
 }
 
 void node_write_drop_full(struct node *node) {
+    fills_free(&node->batch.fills);
     struct list_link *link;
     while ((link = list_pop_front(&node->full_jobs)) != NULL) {
         job_free(LIST_ITEM(link, struct log_job, job.link));

@@ -20,12 +20,15 @@ enum option_kind {
     KIND_MODEL,
     KIND_NUMBER,
     KIND_BYTES,
-    KIND_MS
+    KIND_MS,
+    KIND_HOURS /* kept in ms */
 };
 
 #define KiB UINT64_C(1024)
 #define MiB (1024 * KiB)
 #define GiB (1024 * MiB)
+
+#define HOUR_MS UINT64_C(3600000)
 
 /* The limits of a key and of a log record (16 MiB) are the formats'; a value leaves room for both. */
 #define VALUE_MAX (15 * MiB)
@@ -84,6 +87,8 @@ enum option_kind {
       "bytes of segment files of model log that are kept only because something holds them")      \
     X(ready_timeout_ms, KIND_MS, ready_timeout_ms, "10s", 100, 3600 * 1000,                       \
       "ms after which a leader whose gating tails are not done hands over")                       \
+    X(scrub_hours, KIND_HOURS, scrub_ms, "24", 0, 24 * 366,                                       \
+      "hours from one check of all that lies on the disk to the next; 0: never")                  \
     X(connections_max, KIND_NUMBER, connections_max, "1024", 1, 65536,                            \
       "connections of clients at most")                                                           \
     X(connections, KIND_NUMBER, connections, "1", 1, 64,                                          \
@@ -174,6 +179,15 @@ static int set_number(const struct option_row *row, enum option_unit unit, const
     return option_number(text, unit, row->min, row->max, field, why);
 }
 
+static int set_hours(const struct option_row *row, const char *text, struct lkv_options *options,
+                     struct reason *why) {
+    int rc = set_number(row, UNIT_NONE, text, options, why);
+    if (rc == 0) {
+        *(uint64_t *)(void *)((char *)options + row->offset) *= HOUR_MS;
+    }
+    return rc;
+}
+
 static int set_row(const struct option_row *row, const char *text, struct lkv_options *options,
                    struct reason *why) {
     switch (row->kind) {
@@ -189,6 +203,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
     case KIND_NUMBER: return set_number(row, UNIT_NONE, text, options, why);
     case KIND_BYTES: return set_number(row, UNIT_BYTES, text, options, why);
     case KIND_MS: return set_number(row, UNIT_MS, text, options, why);
+    case KIND_HOURS: return set_hours(row, text, options, why);
     }
     return LKV_EOPTION;
 }

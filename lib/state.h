@@ -38,11 +38,15 @@ struct state_ops {
     int (*apply)(struct node *node, const struct entry *entries, size_t count,
                  struct kv_result *results, size_t *applied, struct reason *why);
 
-    /* Whether an image is due now; then it is frozen, and `end` follows in any case. Loop thread. */
+    /* Whether an image is due now, or wanted (node->image_wanted) and possible; then it is frozen, and
+     * `end` follows in any case. A wanted one may be of the newest image's index again. Loop thread. */
     bool (*begin)(struct node *node, struct state_image *image);
     /* Makes the file durable under `path`. Bulk thread. */
     int (*save)(struct node *node, struct state_image *image, const char *path, struct reason *why);
     void (*end)(struct state_image *image); /* any thread */
+
+    /* Verifies all of it and keeps nothing. Any worker thread. */
+    int (*check)(struct node *node, const char *path, struct reason *why);
 
     /* Reads and verifies all of it. Any worker thread, or before the loop runs. */
     int (*load)(struct node *node, const char *path, struct state_loaded *out, struct reason *why);

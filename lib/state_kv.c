@@ -29,8 +29,9 @@ static int apply(struct node *node, const struct entry *entries, size_t count,
 /* ------------------------------------------------------------------ images */
 
 static bool begin(struct node *node, struct state_image *image) {
-    if (node->bytes_since_image < node->options.image_log_bytes ||
-        node->applied <= node->image_index) {
+    bool due = node->bytes_since_image >= node->options.image_log_bytes &&
+               node->applied > node->image_index;
+    if (!due && !(node->image_wanted && node->applied > 0)) {
         return false;
     }
     struct kv_view *view;
@@ -65,6 +66,11 @@ static void end(struct state_image *image) {
     kv_view_close(image->frozen);
 }
 
+static int check(struct node *node, const char *path, struct reason *why) {
+    struct kv_image_info info;
+    return kv_image_check(node->world.disk, path, &info, NULL, why);
+}
+
 static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
     struct kv_options options = options_of(node);
     struct kv_image_info info;
@@ -95,6 +101,7 @@ const struct state_ops state_kv_ops = {.open = open_state,
                                        .begin = begin,
                                        .save = save,
                                        .end = end,
+                                       .check = check,
                                        .load = load,
                                        .restore = restore,
                                        .discard = discard};

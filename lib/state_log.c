@@ -40,6 +40,10 @@ static int apply(struct node *node, const struct entry *entries, size_t count,
  * node that goes on from it still gets every record that is kept. */
 static bool begin(struct node *node, struct state_image *image) {
     uint64_t drop_to = node->retention_drop_to;
+    if (drop_to <= node->image_index && node->image_wanted && node->image_index > 0) {
+        *image = (struct state_image){.index = node->image_index, .term = node->image_term};
+        return true;
+    }
     if (drop_to <= node->image_index || drop_to > node->applied) {
         return false;
     }
@@ -94,6 +98,15 @@ static void discard(struct state_loaded *loaded) {
     (void)loaded;
 }
 
+static int check(struct node *node, const char *path, struct reason *why) {
+    struct state_loaded loaded;
+    int rc = load(node, path, &loaded, why);
+    if (rc == 0) {
+        discard(&loaded);
+    }
+    return rc;
+}
+
 const struct state_ops state_log_ops = {.open = open_state,
                                         .close = close_state,
                                         .replays = false,
@@ -101,6 +114,7 @@ const struct state_ops state_log_ops = {.open = open_state,
                                         .begin = begin,
                                         .save = save,
                                         .end = end,
+                                        .check = check,
                                         .load = load,
                                         .restore = restore,
                                         .discard = discard};

@@ -25,10 +25,11 @@ double sim_clock_s(void) {
 }
 
 static void play(const struct sim_hunt *hunt, uint64_t seed, struct sim_summary *summary) {
-    sim_play(seed, NULL, summary);
+    struct sim_plan plan = hunt->plan_of(seed);
+    sim_play_plan(&plan, NULL, summary);
     if (hunt->twice && summary->failure[0] == '\0') {
         struct sim_summary again;
-        sim_play(seed, NULL, &again);
+        sim_play_plan(&plan, NULL, &again);
         if (again.hash != summary->hash) {
             (void)snprintf(summary->failure, sizeof(summary->failure),
                            "played twice, it gave hash %016" PRIx64 " and then %016" PRIx64,
@@ -72,6 +73,8 @@ static void add(struct sim_summary *total, const struct sim_summary *one) {
     total->counts.sessions += one->counts.sessions;
     total->counts.repeated += one->counts.repeated;
     total->counts.expired += one->counts.expired;
+    total->counts.rots += one->counts.rots;
+    total->counts.filled += one->counts.filled;
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         total->counts.faults[i] += one->counts.faults[i];
     }
@@ -125,7 +128,8 @@ static void report(const struct sim_hunt *hunt, double seconds) {
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         printf(" %s %" PRIu64, sim_fault_name((enum sim_fault_kind)i), counts->faults[i]);
     }
-    printf("\n");
+    printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers\n", counts->rots,
+           counts->filled);
 }
 
 int sim_hunt_run(struct sim_hunt *hunt) {

@@ -19,6 +19,7 @@ struct sim_hunt {
     double until;        /* on sim_clock_s(); 0: no limit */
     size_t jobs;         /* processes at once */
     bool twice;          /* each one again: it must tell the same story */
+    struct sim_plan (*plan_of)(uint64_t seed);
 
     struct sim_summary total;
     uint64_t seeds, failures;

@@ -10,6 +10,7 @@
  *                                   one two times, and the two must be the same
  *   simulate --calm M               no faults: three nodes, 20 operations a second, M virtual minutes
  *   ... --jobs J                    processes at once; by default one for each core
+ *   ... --rot                       seeds of a world whose disks rot
  *
  * Exit code 1 when a seed fails: the seed, what is wrong, and the last events before it are printed. */
 #include "tests/sim/hunt.h"
@@ -24,6 +25,13 @@
 #include <unistd.h>
 
 enum { STORY_LINES = 120, SHRINK_TRIALS = 400, SETS_MAX = 64 };
+
+/* What a seed stands for: with --rot another world. */
+static struct sim_plan (*plan_of)(uint64_t seed) = sim_plan_swarm;
+
+static const char *rot_text(void) {
+    return plan_of == sim_plan_rot ? " --rot" : "";
+}
 
 /* ------------------------------------------------------------------ one seed */
 
@@ -47,7 +55,7 @@ static int play_one(const struct sim_plan *plan, bool story) {
 
 /* The end of the story of the simplest plan that still fails, and how to play it again. */
 static int shrink(uint64_t seed) {
-    const struct sim_plan whole = sim_plan_swarm(seed);
+    const struct sim_plan whole = plan_of(seed);
     struct sim_plan plan = whole;
     struct sim_summary summary;
     sim_play_apart(&plan, &summary);
@@ -57,7 +65,7 @@ static int shrink(uint64_t seed) {
     }
     printf("seed %" PRIu64 ": %s\n", seed, summary.failure);
     size_t kept = sim_shrink(&plan, summary.failure, SHRINK_TRIALS, stdout);
-    printf("%zu steps simpler, again with:\nsimulate --seed %" PRIu64, kept, seed);
+    printf("%zu steps simpler, again with:\nsimulate --seed %" PRIu64 "%s", kept, seed, rot_text());
     sim_plan_print_difference(&plan, &whole, stdout);
     printf("\n");
     (void)play_one(&plan, false);
@@ -83,7 +91,7 @@ static int play_calm(uint64_t minutes) {
 static int usage(void) {
     fprintf(stderr, "usage: simulate --seed S [--story] [--set NAME=VALUE ...] | --shrink S | "
                     "--seeds A..B [--twice] | --named TEXT --count N [--twice] | "
-                    "--minutes N | --calm M [--jobs J]\n");
+                    "--minutes N | --calm M [--jobs J] [--rot]\n");
     return 2;
 }
 
@@ -96,14 +104,17 @@ struct arguments {
 
 static int hunt_seeds(uint64_t first, uint64_t last, double minutes,
                       const struct arguments *arguments) {
-    struct sim_hunt hunt = {
-        .next = first, .last = last, .jobs = arguments->jobs, .twice = arguments->twice};
+    struct sim_hunt hunt = {.next = first,
+                            .last = last,
+                            .jobs = arguments->jobs,
+                            .twice = arguments->twice,
+                            .plan_of = plan_of};
     hunt.until = minutes > 0 ? sim_clock_s() + minutes * 60 : 0;
     int failed = sim_hunt_run(&hunt);
     if (failed != 0) {
-        printf("the first one's story, again with: simulate --seed %" PRIu64 " --story\n",
-               hunt.failed[0]);
-        struct sim_plan plan = sim_plan_swarm(hunt.failed[0]);
+        printf("the first one's story, again with: simulate --seed %" PRIu64 "%s --story\n",
+               hunt.failed[0], rot_text());
+        struct sim_plan plan = plan_of(hunt.failed[0]);
         (void)play_one(&plan, false);
     }
     return failed;
@@ -145,7 +156,7 @@ static uint64_t seed_named(const char *text) {
 }
 
 static int play_seed(const struct arguments *arguments) {
-    struct sim_plan plan = sim_plan_swarm(strtoull(arguments->seed, NULL, 0));
+    struct sim_plan plan = plan_of(strtoull(arguments->seed, NULL, 0));
     for (size_t i = 0; i < arguments->sets; i++) {
         if (!sim_plan_set(&plan, arguments->set[i])) {
             fprintf(stderr, "simulate: --set %s: no such number of a plan\n", arguments->set[i]);
@@ -163,6 +174,8 @@ int main(int argc, char **argv) {
             arguments.story = true;
         } else if (strcmp(argv[i], "--twice") == 0) {
             arguments.twice = true;
+        } else if (strcmp(argv[i], "--rot") == 0) {
+            plan_of = sim_plan_rot;
         } else if (i + 1 >= argc || !take(&arguments, argv[i], argv[i + 1])) {
             return usage();
         } else {

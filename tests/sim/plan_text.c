@@ -48,6 +48,8 @@ static const struct number numbers[] = {
     NUMBER(window_bytes),
     NUMBER(image_log_bytes),
     NUMBER(keep_entries),
+    NUMBER(rot_budget),
+    NUMBER(scrub_ms),
     NUMBER(peer_inflight_bytes),
     NUMBER(peer_inflight_requests),
 };

@@ -79,6 +79,7 @@ static void set_options(struct sim_node *node) {
     options->keep_entries = plan->keep_entries;
     options->peer_inflight_bytes = plan->peer_inflight_bytes;
     options->peer_inflight_requests = plan->peer_inflight_requests;
+    options->scrub_ms = plan->scrub_ms;
 }
 
 static void on_line(void *arg, int level, const char *json) {

@@ -33,8 +33,17 @@ enum sim_fault_kind {
     SIM_DISK_STALL, /* syncs take long for a while */
     SIM_DISK_ERROR, /* one operation fails */
     SIM_DISK_FULL,
+    SIM_ROT, /* of what lies at rest */
     SIM_FAULTS
 };
+
+enum sim_rot_budget {
+    SIM_ROT_NONE,
+    SIM_ROT_FEW,  /* a minority of the nodes, in any way */
+    SIM_ROT_APART /* all nodes, each in entries of its own */
+};
+
+enum sim_rot_kind { SIM_ROT_BIT, SIM_ROT_ZERO, SIM_ROT_UNREADABLE, SIM_ROT_LOST };
 
 const char *sim_fault_name(enum sim_fault_kind kind);
 
@@ -62,12 +71,16 @@ struct sim_plan {
     uint64_t fault_ms_max;   /* how long one lasts */
     bool faults_at_founding;
     uint32_t weights[SIM_FAULTS]; /* 0: there is no such fault */
+    enum sim_rot_budget rot_budget;
+    uint64_t scrub_ms;
 };
 
 /* Three nodes, a quick network, no faults, no clients. */
 struct sim_plan sim_plan_calm(uint64_t seed);
 /* Everything drawn from the seed. */
 struct sim_plan sim_plan_swarm(uint64_t seed);
+/* The same, and disks that rot. */
+struct sim_plan sim_plan_rot(uint64_t seed);
 
 enum sim_node_state { SIM_DOWN, SIM_UP, SIM_CLOSING };
 
@@ -87,6 +100,8 @@ struct sim_node {
     bool dying, dying_by_power;
     bool damaged;     /* on purpose, and it may refuse to start */
     bool disk_failed; /* in this life, on purpose: it may stop */
+    bool rot_wanted;  /* its disk rots as soon as that may be */
+    uint64_t seen_filled;
     struct sim_event restart, death, disk_heals, supervise;
 
     /* What the checker saw of this life. */
@@ -116,6 +131,7 @@ struct sim_counts {
     uint64_t faults[SIM_FAULTS];
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired;
+    uint64_t rots, filled; /* entries */
 };
 
 struct sim_world {
@@ -164,6 +180,7 @@ static inline uint64_t sim_world_now_ms(const struct sim_world *world) {
 void sim_node_init(struct sim_node *node, struct sim_world *world, unsigned number);
 void sim_node_start(struct sim_node *node);
 void sim_node_crash(struct sim_node *node, bool power);
+void sim_node_die(struct sim_node *node, bool power); /* within one of its callbacks */
 void sim_node_close(struct sim_node *node, int64_t handover_ms);
 void sim_node_restart_in(struct sim_node *node, uint64_t ms);
 /* The checker's findings: it has stopped by itself; it has finished closing. */
@@ -181,6 +198,16 @@ void sim_world_heal(struct sim_world *world); /* everything, and starts what is 
 void sim_isolate(struct sim_world *world, unsigned node, uint64_t until_ns);
 void sim_disk_fill(struct sim_node *node, uint64_t room); /* it is full after so many bytes more */
 void sim_rejoin(struct sim_world *world, unsigned node);
+
+/* --- rot (world_rot.c); false: there is no such thing on this disk --- */
+bool sim_rot_possible(const struct sim_node *node); /* all that it wrote is marked as durable */
+bool sim_rot_entry(struct sim_node *node, uint64_t index, enum sim_rot_kind kind);
+/* Header of the newest segment but `back`; LOST: the file. */
+bool sim_rot_segment(struct sim_node *node, enum sim_rot_kind kind, size_t back);
+bool sim_rot_image(struct sim_node *node, enum sim_rot_kind kind);
+bool sim_rot_vote(struct sim_node *node); /* one slot */
+void sim_rot_begin(struct sim_world *world, struct sim_node *node);
+void sim_rot_strike(struct sim_node *node); /* if it was begun and may be now */
 
 /* --- load (world_load.c) --- */
 void sim_load_start(struct sim_world *world);

@@ -17,6 +17,7 @@ void sim_check_life_begins(struct sim_node *node) {
     node->term = 0;
     node->led_term = 0;
     node->installing = false;
+    node->seen_filled = 0;
     if (n->raft != NULL && n->term < node->durable_led_term) {
         sim_world_fail(node->world, "%s led in term %" PRIu64 ", after a restart it knows %" PRIu64,
                        node->name, node->durable_led_term, n->term);
@@ -247,6 +248,8 @@ static void check_core(struct sim_node *node) {
     }
     world->counts.images += n->installing && !node->installing;
     node->installing = n->installing;
+    world->counts.filled += n->repair.filled_ever - node->seen_filled;
+    node->seen_filled = n->repair.filled_ever;
 }
 
 void sim_check_node(struct sim_node *node) {
@@ -263,6 +266,7 @@ void sim_check_node(struct sim_node *node) {
     if (n->finished_loop) {
         sim_node_finished(node);
     }
+    sim_rot_strike(node);
 }
 
 /* ------------------------------------------------------------------ the end */

@@ -19,6 +19,7 @@ static const char *const names[SIM_FAULTS] = {
     [SIM_DISK_STALL] = "disk-stall",
     [SIM_DISK_ERROR] = "disk-error",
     [SIM_DISK_FULL] = "disk-full",
+    [SIM_ROT] = "rot",
 };
 
 const char *sim_fault_name(enum sim_fault_kind kind) {
@@ -158,6 +159,8 @@ void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind) {
         process_fault(world, kind, &world->nodes[at]);
     } else if (kind <= SIM_REPLAY) {
         network_fault(world, kind, at);
+    } else if (kind == SIM_ROT) {
+        sim_rot_begin(world, &world->nodes[at]);
     } else {
         disk_fault(world, kind, &world->nodes[at]);
     }

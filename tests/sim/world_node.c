@@ -21,7 +21,7 @@ static void on_flush(void *owner) {
 }
 
 /* Everything of the node stops at once; it is taken apart in an event of its own. */
-static void die(struct sim_node *node, bool power) {
+void sim_node_die(struct sim_node *node, bool power) {
     if (node->dying) {
         return;
     }
@@ -33,7 +33,7 @@ static void die(struct sim_node *node, bool power) {
 
 static void on_died(void *owner) {
     struct sim_node *node = owner;
-    die(node, prng_below(&node->world->prng_life, 2) == 0);
+    sim_node_die(node, prng_below(&node->world->prng_life, 2) == 0);
 }
 
 /* ------------------------------------------------------------------ ends */
@@ -197,7 +197,7 @@ static void fire_disk_heals(struct sim_event *event) {
 }
 
 void sim_node_finished(struct sim_node *node) {
-    die(node, false);
+    sim_node_die(node, false);
 }
 
 static void fire_supervise(struct sim_event *event) {
@@ -205,7 +205,7 @@ static void fire_supervise(struct sim_event *event) {
     if (prng_below(&node->world->prng_life, 2) == 0) {
         sim_node_close(node, 0);
     } else if (node->state == SIM_UP) {
-        die(node, false);
+        sim_node_die(node, false);
     }
 }
 

@@ -89,7 +89,7 @@ static void draw_faults(struct prng *prng, struct sim_plan *plan) {
     plan->fault_pause_ms = PICK(prng, 100, 500, 2000);
     plan->fault_ms_max = PICK(prng, 200, 2000, 6000);
     plan->faults_at_founding = prng_below(prng, 4) == 0;
-    for (size_t i = 0; i < SIM_FAULTS; i++) {
+    for (size_t i = 0; i < SIM_ROT; i++) {
         plan->weights[i] = (uint32_t)PICK(prng, 0, 0, 1, 4);
     }
 }
@@ -108,5 +108,15 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     draw_load(&prng, &plan);
     draw_faults(&prng, &plan);
     draw_sessions(&prng, &plan); /* last: what came before it stays as it was for each seed */
+    return plan;
+}
+
+struct sim_plan sim_plan_rot(uint64_t seed) {
+    struct prng prng = prng_of(seed ^ UINT64_C(0x0707070707070707));
+    struct sim_plan plan = sim_plan_swarm(seed);
+    plan.nodes = (size_t)PICK(&prng, 2, 3, 3, 3, 3, 4, 5);
+    plan.rot_budget = plan.nodes == 2 || prng_below(&prng, 2) == 0 ? SIM_ROT_APART : SIM_ROT_FEW;
+    plan.scrub_ms = PICK(&prng, 0, 500, 5000);
+    plan.weights[SIM_ROT] = (uint32_t)PICK(&prng, 2, 8);
     return plan;
 }

@@ -46,10 +46,31 @@ Test(lib_msg, keeps_the_last_value_of_a_name) {
 }
 
 Test(lib_msg, takes_no_more_numbers_than_it_has_room_for) {
-    static const char *const names[] = {
-        "rev",          "index",     "term",     "count",       "total",       "more",   "commit",
-        "first",        "applied",   "durable",  "last",        "keys",        "bytes",  "digest",
-        "memory_bytes", "log_bytes", "peers_up", "image_index", "connections", "leader", "id"};
+    static const char *const names[] = {"rev",
+                                        "index",
+                                        "term",
+                                        "count",
+                                        "total",
+                                        "more",
+                                        "commit",
+                                        "first",
+                                        "applied",
+                                        "durable",
+                                        "last",
+                                        "keys",
+                                        "bytes",
+                                        "digest",
+                                        "memory_bytes",
+                                        "log_bytes",
+                                        "peers_up",
+                                        "image_index",
+                                        "connections",
+                                        "damaged_entries",
+                                        "repaired_entries",
+                                        "scrub_index",
+                                        "scrubbed_ms",
+                                        "leader",
+                                        "id"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         msg_set_u64(msg, names[i], i);
     }

@@ -1,0 +1,392 @@
+/* Damage on this node's disk, and what becomes of it (rule 11): nothing is forgotten, others give back
+ * what cannot be read.
+ *
+ *   found at open, by a read or by the scrub --> noted in the log --> RAFT_DAMAGED
+ *       --> peers' entries: update.fills --(log thread)--> PERSISTED, the gap is closed
+ *       --> or an image covers it: the leader's, or in model kv one of our own, from what is in memory
+ *
+ * A rotten image is written anew from memory at once. One that could not be read at open leaves a gap
+ * at the log's beginning, and the leader's image fills it. */
+#include "lib/node_repair.h"
+
+#include "base/mem.h"
+#include "lib/peer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    GAPS_LOOKED = 64,   /* at once */
+    PATIENCE_MS = 5000, /* for peers, before an image of our own covers a gap */
+    RETRY_MS = 1000     /* of a note in the log that found no room */
+};
+
+bool node_is_damage(int rc) {
+    return rc == LKV_EDAMAGED || rc == LKV_EIO;
+}
+
+static bool has_helpers(const struct node *node) {
+    return node->identity.member_count > 1;
+}
+
+/* ------------------------------------------------------------------ gaps */
+
+uint64_t node_gap_below(struct node *node, uint64_t index) {
+    struct log_gap gaps[GAPS_LOOKED];
+    size_t count = log_gaps(node->log, gaps, GAPS_LOOKED);
+    uint64_t last = 0;
+    for (size_t i = 0; i < count && i < GAPS_LOOKED; i++) {
+        last = gaps[i].last <= index && gaps[i].last > last ? gaps[i].last : last;
+    }
+    return last;
+}
+
+static uint64_t count_entries(const struct log_gap *gaps, size_t count) {
+    uint64_t entries = 0;
+    for (size_t i = 0; i < count && i < GAPS_LOOKED; i++) {
+        entries += gaps[i].last - gaps[i].first + 1;
+    }
+    return entries;
+}
+
+/* ------------------------------------------------------------------ found */
+
+void node_repair_opened(struct node *node, const struct log_state *state) {
+    struct repair *repair = &node->repair;
+    for (size_t i = 0; i < state->gap_count; i++) {
+        trace_line(&node->trace, TRACE_ERROR, "damaged",
+                   "entries %" PRIu64 " to %" PRIu64 " cannot be read: %s", state->gaps[i].first,
+                   state->gaps[i].last, state->damage.text);
+    }
+    repair->log_why = state->damage;
+    if (state->end_unknown) {
+        repair->end_why = state->damage;
+        trace_line(
+            &node->trace, TRACE_ERROR, "end-unknown",
+            "the log's newest part cannot be read, so it takes no part until it holds all that "
+            "the leader has: %s",
+            state->damage.text);
+    }
+}
+
+bool node_note_damage(struct node *node, uint64_t index, struct log_gap *gap) {
+    return !log_damage_at(node->log, index, NULL) &&
+           log_note_damage(node->log, index, index, gap) == 0;
+}
+
+void node_log_damaged(struct node *node, const struct log_gap *gap, const struct reason *why) {
+    struct raft_event event = {.kind = RAFT_DAMAGED};
+    trace_line(&node->trace, TRACE_ERROR, "damaged",
+               "entries %" PRIu64 " to %" PRIu64 " cannot be read: %s", gap->first, gap->last,
+               why->text);
+    node->repair.log_why = *why;
+    event.damaged.first = gap->first;
+    event.damaged.last = gap->last;
+    node_step(node, &event);
+    if (node->state->replays && gap->last <= node->applied) {
+        node_image_want(node, has_helpers(node) ? PATIENCE_MS : 0);
+    }
+}
+
+void node_image_damaged(struct node *node, const struct reason *why) {
+    trace_line(&node->trace, TRACE_ERROR, "image-damaged", "%s: it is written anew", why->text);
+    node->repair.image_why = *why;
+    node->repair.image_rotten = true;
+    node_image_want(node, 0);
+}
+
+void node_image_unreadable(struct node *node, const struct reason *why) {
+    trace_line(&node->trace, TRACE_ERROR, "image-damaged", "%s: it is passed over", why->text);
+    node->repair.image_why = *why;
+}
+
+/* ------------------------------------------------------------------ an image of our own */
+
+void node_image_want(struct node *node, uint64_t in_ms) {
+    uint64_t at_ns = node_now(node) + in_ms * MS_NS;
+    struct repair *repair = &node->repair;
+    repair->image_wanted_ns = at_ns < repair->image_wanted_ns ? at_ns : repair->image_wanted_ns;
+    node->turn_wanted = true;
+}
+
+/* A gap that is applied here and that no image covers. */
+static bool gap_needs_image(struct node *node) {
+    return node->state->replays && node_gap_below(node, node->applied) > node->image_index;
+}
+
+static void look_for_need(struct node *node) {
+    node->repair.image_wanted_ns = UINT64_MAX;
+    node->image_wanted = node->repair.image_rotten || gap_needs_image(node);
+    node->turn_wanted = node->turn_wanted || node->image_wanted;
+}
+
+/* A newer image is durable: our own, or the leader's. */
+void node_image_mended(struct node *node) {
+    struct repair *repair = &node->repair;
+    if (repair->image_why.text[0] != '\0') {
+        trace_line(&node->trace, TRACE_INFO, "image-repaired", "entry %" PRIu64, node->image_index);
+    }
+    repair->image_rotten = false;
+    repair->image_why.text[0] = '\0';
+    repair->changed = true;
+}
+
+bool node_image_helps(struct node *node, uint64_t index) {
+    struct log_gap gaps[GAPS_LOOKED];
+    size_t count = log_gaps(node->log, gaps, GAPS_LOOKED);
+    for (size_t i = 0; i < count && i < GAPS_LOOKED; i++) {
+        if (gaps[i].first <= index && gaps[i].last > node->image_index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct cover_job {
+    struct loop_job job;
+    struct node *node;
+    uint64_t index;
+    int rc;
+    struct reason why;
+};
+
+static void cover_run(struct loop_job *base) {
+    struct cover_job *job = LIST_ITEM(base, struct cover_job, job);
+    job->rc = log_drop_prefix(job->node->log, job->index, &job->why);
+}
+
+static void cover_done(struct loop_job *base) {
+    struct cover_job *job = LIST_ITEM(base, struct cover_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    node->repair.changed = true;
+    if (job->rc != 0) { /* the image covers it all the same */
+        trace_line(&node->trace, TRACE_WARN, "image-cleanup", "%s", job->why.text);
+    }
+    struct raft_event event = {.kind = RAFT_LOG_PREFIX,
+                               .log_prefix = {.first = log_first(node->log),
+                                              .image_index = node->image_index,
+                                              .image_term = node->image_term}};
+    node_step(node, &event);
+    mem_free(job);
+}
+
+void node_repair_cover(struct node *node) {
+    struct log_gap gap;
+    if (log_gaps(node->log, &gap, 1) == 0 || gap.first > node->image_index) {
+        return;
+    }
+    uint64_t last = node_gap_below(node, node->image_index);
+    bool across = log_damage_at(node->log, node->image_index, NULL);
+    struct cover_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return; /* the image covers it all the same; the next one asks again */
+    }
+    *job = (struct cover_job){.node = node,
+                              .index = across ? node->image_index : last,
+                              .job = {.run = cover_run, .done = cover_done}};
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}
+
+/* ------------------------------------------------------------------ filled */
+
+void node_repaired(struct node *node, uint64_t entries) {
+    struct log_gap gap;
+    struct repair *repair = &node->repair;
+    repair->changed = true;
+    repair->filled += entries;
+    repair->filled_ever += entries;
+    node->turn_wanted = true;
+    if (log_gaps(node->log, &gap, 1) == 0) {
+        trace_line(&node->trace, TRACE_INFO, "repaired", "%" PRIu64 " entries came from peers",
+                   repair->filled);
+        repair->log_why.text[0] = '\0';
+        repair->filled = 0;
+    }
+}
+
+/* ------------------------------------------------------------------ the log's end */
+
+struct note_job {
+    struct loop_job job;
+    struct node *node;
+    bool settle; /* else doubt */
+    int rc;
+    struct reason why;
+};
+
+static void note_run(struct loop_job *base) {
+    struct note_job *job = LIST_ITEM(base, struct note_job, job);
+    job->rc = job->settle ? log_settle_end(job->node->log, &job->why)
+                          : log_doubt_end(job->node->log, &job->why);
+}
+
+static void end_settled(struct node *node) {
+    struct raft_event event = {.kind = RAFT_END_SETTLED};
+    trace_line(&node->trace, TRACE_INFO, "end-settled",
+               "the log holds all that the leader had: the node takes part again");
+    node->repair.end_why.text[0] = '\0';
+    node_step(node, &event);
+}
+
+static void note_done(struct loop_job *base) {
+    struct note_job *job = LIST_ITEM(base, struct note_job, job);
+    struct node *node = job->node;
+    struct repair *repair = &node->repair;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    repair->note_running = false;
+    if (job->rc == LKV_ENOSPACE || job->rc == LKV_ENOMEM) {
+        repair->note_retry_ns = node_now(node) + RETRY_MS * MS_NS;
+    } else if (job->rc != 0) {
+        node_log_failed(node, job->rc, &job->why);
+    } else if (job->settle) {
+        repair->settle_due = false;
+        if (!repair->doubt_due) { /* else it is in doubt again */
+            end_settled(node);
+        }
+    } else {
+        repair->doubt_due = false;
+    }
+    mem_free(job);
+}
+
+/* One note at a time; a doubt goes first, since it makes what was to be settled void. */
+static void give_note(struct node *node) {
+    struct repair *repair = &node->repair;
+    if (repair->note_running || node->log_failed || node->closing ||
+        !(repair->doubt_due || repair->settle_due)) {
+        return;
+    }
+    struct note_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL) {
+        repair->note_retry_ns = node_now(node) + RETRY_MS * MS_NS;
+        return;
+    }
+    *job = (struct note_job){
+        .node = node, .settle = !repair->doubt_due, .job = {.run = note_run, .done = note_done}};
+    repair->note_running = true;
+    repair->note_retry_ns = UINT64_MAX;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_LOG, &job->job);
+}
+
+void node_settle_end(struct node *node) {
+    node->repair.settle_due = true;
+    give_note(node);
+}
+
+void node_doubt_end(struct node *node, const struct reason *why) {
+    struct repair *repair = &node->repair;
+    struct raft_event event = {.kind = RAFT_END_DOUBTED};
+    if (!node->running || node->stop_rc != 0) {
+        return;
+    }
+    if (repair->end_why.text[0] == '\0') {
+        trace_line(&node->trace, TRACE_ERROR, "end-unknown", "%s", why->text);
+    }
+    repair->end_why = *why;
+    repair->doubt_due = true;
+    repair->settle_due = false;
+    node_step(node,
+              &event); /* at once: nothing is voted or acknowledged while the note is written */
+    give_note(node);
+}
+
+/* ------------------------------------------------------------------ reads that wait */
+
+void node_repair_wait(struct node *node, struct request *request) {
+    if (!has_helpers(node)) {
+        request_fail(request, LKV_EDAMAGED, "entry %" PRIu64 " cannot be read: %s", request->from,
+                     node->repair.log_why.text);
+        return;
+    }
+    list_push_back(&node->repair.waits, &request->link);
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
+}
+
+void node_repair_serve(struct node *node) {
+    if (!node->repair.changed) {
+        return;
+    }
+    node->repair.changed = false;
+    struct list_link waits;
+    list_init(&waits);
+    struct list_link *link;
+    while ((link = list_pop_front(&node->repair.waits)) != NULL) {
+        list_push_back(&waits, link);
+    }
+    while ((link = list_pop_front(&waits)) != NULL) { /* one that meets a gap again waits again */
+        node_log_read(node, LIST_ITEM(link, struct request, link));
+    }
+}
+
+uint64_t node_repair_expire(struct node *node, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    struct list_link *next;
+    for (struct list_link *at = node->repair.waits.next; at != &node->repair.waits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            list_remove(at);
+            request_fail(request, LKV_EDAMAGED,
+                         "entry %" PRIu64 " cannot be read, and no peer has given it yet: %s",
+                         request->from, node->repair.log_why.text);
+        } else if (request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    return earliest;
+}
+
+void node_repair_fail_all(struct node *node, int rc, const char *text) {
+    struct list_link *link;
+    while ((link = list_pop_front(&node->repair.waits)) != NULL) {
+        request_fail(LIST_ITEM(link, struct request, link), rc, "%s", text);
+    }
+}
+
+/* ------------------------------------------------------------------ time, and what is told */
+
+uint64_t node_repair_timer(struct node *node, uint64_t now_ns) {
+    struct repair *repair = &node->repair;
+    if (!node->running || node->closing || node->stop_rc != 0) {
+        return UINT64_MAX;
+    }
+    if (now_ns >= repair->image_wanted_ns) {
+        look_for_need(node);
+    }
+    if (now_ns >= repair->note_retry_ns) {
+        give_note(node);
+    }
+    return repair->image_wanted_ns < repair->note_retry_ns ? repair->image_wanted_ns
+                                                           : repair->note_retry_ns;
+}
+
+uint64_t node_damaged_entries(struct node *node) {
+    struct log_gap gaps[GAPS_LOOKED];
+    return node->running ? count_entries(gaps, log_gaps(node->log, gaps, GAPS_LOOKED)) : 0;
+}
+
+bool node_repair_state(struct node *node, char *out, size_t size) {
+    const struct repair *repair = &node->repair;
+    struct log_gap gaps[GAPS_LOOKED];
+    size_t count = node->running ? log_gaps(node->log, gaps, GAPS_LOOKED) : 0;
+    if (repair->end_why.text[0] != '\0') {
+        (void)snprintf(out, size, "end unknown: %s", repair->end_why.text);
+    } else if (repair->image_why.text[0] != '\0') {
+        (void)snprintf(out, size, "repairing: image unreadable (%s)", repair->image_why.text);
+    } else if (count == 1 || (count > 0 && gaps[0].first == gaps[count - 1].last)) {
+        (void)snprintf(out, size, "repairing: entries %" PRIu64 "..%" PRIu64 " unreadable (%s)",
+                       gaps[0].first, gaps[0].last, repair->log_why.text);
+    } else if (count > 1) {
+        (void)snprintf(out, size,
+                       "repairing: %" PRIu64 " entries from %" PRIu64 " on unreadable (%s)",
+                       count_entries(gaps, count), gaps[0].first, repair->log_why.text);
+    }
+    return out[0] != '\0';
+}
