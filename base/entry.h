@@ -6,11 +6,12 @@
 #include "base/blob.h"
 
 /* On disk and on the wire: numbers never change meaning. A node that meets a type it does not know
- * stops, it never skips (rule 22). */
+ * stops, it never skips (rule 22). Reserved: 5 auth, 6 alarm, 7 digest. */
 enum entry_type {
     ENTRY_NOOP = 1,   /* a leader's first entry in its term; empty payload */
     ENTRY_CONFIG = 2, /* a cluster configuration */
-    ENTRY_COMMAND = 3 /* a command of the state machine, or a record in log mode */
+    ENTRY_COMMAND = 3, /* a command of the state machine, or a record in log mode */
+    ENTRY_FEATURE = 4  /* raises the feature level: base/feature.h */
 };
 
 struct entry {

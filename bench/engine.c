@@ -234,7 +234,7 @@ static void bench_digest(const struct bench *bench) {
     uint64_t digest;
     struct timer start = timer_start();
     require(kv_view_open(bench->kv, &view) == 0, "view");
-    require(kv_view_digest(view, &digest) == 0, "digest");
+    require(kv_view_digest(view, NULL, &digest) == 0, "digest");
     kv_view_close(view);
     report_rate("keys_digested", bench->keys, timer_since(start));
 }
@@ -248,7 +248,8 @@ static void bench_image(const struct bench *bench, const char *dir) {
     struct kv_image_info info;
     struct timer start = timer_start();
     require(kv_view_open(bench->kv, &view) == 0, "view");
-    require(kv_image_save(view, disk, dir, path, 1, (struct slice){0}, NULL, &info, NULL) == 0,
+    require(kv_image_save(view, disk, dir, path, (struct kv_owner){1, 0}, (struct slice){0}, NULL,
+                          &info, NULL) == 0,
             "save");
     kv_view_close(view);
     struct timer taken = timer_since(start);
@@ -258,7 +259,7 @@ static void bench_image(const struct bench *bench, const char *dir) {
     start = timer_start();
     struct kv *loaded;
     const struct kv_options options = {.hash_seed = 1};
-    require(kv_image_load(&loaded, &options, disk, path, &info, NULL, NULL) == 0, "load");
+    require(kv_image_load(&loaded, &options, disk, path, NULL, &info, NULL, NULL) == 0, "load");
     taken = timer_since(start);
     report("image_load", (double)taken.wall_ns / 1e6, "ms");
     report("image_load_cpu", (double)taken.cpu_ns / 1e6, "ms");

@@ -1,3 +1,4 @@
+#include "base/feature.h"
 #include "base/mem.h"
 #include "kv/batch.h"
 
@@ -31,9 +32,16 @@ static int prepare_command(struct batch *batch, const struct entry *entry,
     return operation->command.op == KV_PUT ? prepare_put(batch, entry, operation, why) : 0;
 }
 
+/* The reason with the entry in front of it. */
+static int named(uint64_t index, int rc, const struct reason *detail, struct reason *why) {
+    return rc == 0 ? 0
+                   : reason_set(why, rc, "entry %llu: %s", (unsigned long long)index, detail->text);
+}
+
 static int prepare_entry(struct batch *batch, const struct entry *entry, uint64_t index,
                          struct reason *why) {
     struct operation *operation = &batch->operations[batch->prepared];
+    struct reason detail = {{0}};
     *operation = (struct operation){0};
     if (entry->index != index) {
         return reason_set(why, LKV_EINVAL, "entry %llu came where %llu was due",
@@ -42,17 +50,18 @@ static int prepare_entry(struct batch *batch, const struct entry *entry, uint64_
     switch (entry->type) {
     case ENTRY_NOOP:
     case ENTRY_CONFIG: return 0;
-    case ENTRY_COMMAND: {
-        struct reason detail = {{0}};
-        int rc = prepare_command(batch, entry, operation, &detail);
-        return rc == 0
-                   ? 0
-                   : reason_set(why, rc, "entry %llu: %s", (unsigned long long)index, detail.text);
-    }
+    case ENTRY_COMMAND:
+        return named(index, prepare_command(batch, entry, operation, &detail), &detail, why);
+    case ENTRY_FEATURE:
+        return named(index,
+                     feature_decode(blob_slice(entry->payload), batch->kv->feature_level,
+                                    &operation->feature_level, &detail),
+                     &detail, why);
     }
     /* Rule 22: an entry that this program does not know stops it. */
-    return reason_set(why, LKV_EVERSION, "entry %llu: unknown type %d", (unsigned long long)index,
-                      (int)entry->type);
+    (void)reason_set(&detail, LKV_EVERSION, "type %d, which this program does not know",
+                     (int)entry->type);
+    return named(index, LKV_EVERSION, &detail, why);
 }
 
 /* As many as fit into one turn. An error is that of the entry behind the prepared ones. */
@@ -229,6 +238,9 @@ static int carry_out(struct batch *batch, const struct entry *entry, struct oper
         if (rc != 0) {
             return rc;
         }
+    }
+    if (operation->feature_level > batch->store->feature_level) { /* it never falls */
+        batch->store->feature_level = operation->feature_level;
     }
     batch->stamp.index = entry->index;
     batch->stamp.term = entry->term;

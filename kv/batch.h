@@ -23,6 +23,7 @@ enum {
 /* One entry, ready to be carried out. */
 struct operation {
     bool is_command;
+    uint32_t feature_level; /* 0, or the entry raises the cluster's to it */
     struct kv_command command;
     uint64_t hash;
     struct kv_version *fresh;       /* owned; of a put, until it is linked */

@@ -98,11 +98,14 @@ struct parts {
     const msgpack_object *at;
     uint32_t left;
     const char *failed; /* name of the field, NULL while all is well */
+    bool newer;         /* there is more than this program knows of: of a later feature level */
 };
 
 static struct parts parts_of(const msgpack_object *object, uint32_t count, const char *name) {
-    bool good = object->type == MSGPACK_OBJECT_ARRAY && object->via.array.size == count;
-    return (struct parts){.at = good ? object->via.array.ptr : NULL,
+    bool array = object->type == MSGPACK_OBJECT_ARRAY;
+    bool good = array && object->via.array.size >= count;
+    return (struct parts){.newer = good && object->via.array.size > count,
+                          .at = good ? object->via.array.ptr : NULL,
                           .left = good ? count : 0,
                           .failed = good ? NULL : name};
 }
@@ -151,40 +154,43 @@ static uint64_t take_bounded(struct parts *parts, const char *name, uint64_t min
     return number;
 }
 
-static const char *take_arguments(const msgpack_object *object, struct kv_command *out) {
-    struct parts parts;
+static struct parts take_arguments(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = {.failed = "operation"};
     switch (out->op) {
     case KV_PUT:
         parts = parts_of(object, PUT_ARGUMENTS, "arguments of put");
         out->key = take_key(&parts, "key", 1);
         out->value = take_bytes(&parts, "value");
         out->lease = take_lease(&parts);
-        return parts.failed;
+        return parts;
     case KV_DELETE:
         parts = parts_of(object, DELETE_ARGUMENTS, "arguments of delete");
         out->key = take_key(&parts, "key", 1);
         out->end = take_key(&parts, "end", 0);
-        return parts.failed;
+        return parts;
     case KV_SESSION_OPEN:
         parts = parts_of(object, OPEN_ARGUMENTS, "arguments of session open");
         out->ttl_ms = take_bounded(&parts, "ttl_ms", 1, KV_SESSION_TTL_MS_MAX);
         out->limit = take_bounded(&parts, "limit", 0, KV_SESSIONS_MAX);
-        return parts.failed;
+        return parts;
     case KV_SESSION_CLOSE:
     case KV_SESSION_EXPIRE:
         parts = parts_of(object, 0, "arguments of session close");
-        return parts.failed != NULL ? parts.failed : out->session == 0 ? "session" : NULL;
+        if (parts.failed == NULL && out->session == 0) {
+            parts.failed = "session";
+        }
+        return parts;
     }
-    return "operation";
+    return parts;
 }
 
-static const char *take_envelope(const msgpack_object *object, struct kv_command *out) {
+static struct parts take_envelope(const msgpack_object *object, struct kv_command *out) {
     struct parts parts = parts_of(object, ENVELOPE_PARTS, "envelope");
     out->session = take_number(&parts, "session");
     out->seq = take_number(&parts, "seq");
     out->acked_below = take_number(&parts, "acked_below");
     out->in_term = take_number(&parts, "in_term");
-    return parts.failed;
+    return parts;
 }
 
 /* The version is read before anything else is expected: a newer format may have another shape. */
@@ -226,15 +232,24 @@ static int take_command(const msgpack_object *object, struct kv_command *out, st
             (unsigned long long)op, KV_PUT, KV_DELETE, KV_SESSION_OPEN, KV_SESSION_EXPIRE);
     }
     out->op = (enum kv_op)op;
-    const char *failed = take_envelope(&parts.at[0], out);
-    if (failed == NULL) {
-        failed = take_arguments(&parts.at[1], out);
+    struct parts envelope = take_envelope(&parts.at[0], out);
+    struct parts arguments = take_arguments(&parts.at[1], out);
+    const char *failed = envelope.failed != NULL ? envelope.failed : arguments.failed;
+    if (failed != NULL) {
+        return reason_set(why, LKV_EPROTOCOL, "command: malformed %s", failed);
     }
-    return failed == NULL ? 0 : reason_set(why, LKV_EPROTOCOL, "command: malformed %s", failed);
+    if (parts.newer || envelope.newer || arguments.newer) {
+        /* Rule 22: what is there and not understood may decide what it does. */
+        return reason_set(why, LKV_EVERSION,
+                          "command: operation %llu has more to it than this program knows",
+                          (unsigned long long)op);
+    }
+    return 0;
 }
 
 static int scan_command(struct slice bytes, struct reason *why) {
-    static const struct scan_limits limits = {.bytes_max = KV_COMMAND_SIZE_MAX, .objects_max = 16};
+    static const struct scan_limits limits = {.bytes_max = KV_COMMAND_SIZE_MAX,
+                                              .objects_max = KV_COMMAND_OBJECTS_MAX};
     struct scan scan = {0};
     int rc = scan_object(&scan, bytes, &limits, why);
     if (rc == 1) {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 /* Numbers are on disk and never change meaning. Reserved for later commands of version 1:
- * txn 3, compact 4, lease 5-7, digest 11, auth 12, alarm 13, feature level 14. */
+ * txn 3, compact 4, lease 5-7, digest 11, auth 12, alarm 13. */
 enum kv_op {
     KV_PUT = 1,
     KV_DELETE = 2,
@@ -20,7 +20,12 @@ enum kv_op {
 
 /* Limits of the format, not options: a replica refuses what is beyond them, so they must be the same
  * on all. A key is 1 .. KV_KEY_SIZE_MAX bytes; a command is as large as a log record at most. */
-enum { KV_KEY_SIZE_MAX = 8192, KV_COMMAND_SIZE_MAX = 16 * 1024 * 1024 };
+enum {
+    KV_KEY_SIZE_MAX = 8192,
+    KV_COMMAND_SIZE_MAX = 16 * 1024 * 1024,
+    KV_COMMAND_OBJECTS_MAX =
+        16384 /* of msgpack, so that a later transaction is told from nonsense */
+};
 
 enum {
     KV_SESSION_WINDOW = 256, /* sequence numbers of one session that can be told apart at once */
@@ -50,8 +55,8 @@ static inline bool kv_command_has_keys(const struct kv_command *command) {
 /* Returns owned with crc set, or NULL when out of memory. The caller has checked the limits. */
 struct blob *kv_command_encode(const struct kv_command *command);
 
-/* Slices point into `bytes`. LKV_EPROTOCOL; LKV_EVERSION for a version or an operation of a newer
- * program, with expected and found; LKV_ENOMEM. */
+/* Slices point into `bytes`. LKV_EPROTOCOL; LKV_EVERSION for a version, an operation or an
+ * element of a newer program, with expected and found; LKV_ENOMEM. */
 MUST_USE int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason *why);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "base/feature.h"
 
 static const uint8_t magic[8] = {'L', 'K', 'V', 'I', 'M', 'A', 'G', 'E'};
 
@@ -21,7 +22,7 @@ void image_put_header(uint8_t into[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE],
     write_u64(&writer, header->oldest_revision);
     write_u64(&writer, header->keys);
     write_u64(&writer, header->bytes);
-    write_u64(&writer, 0); /* reserved */
+    write_u64(&writer, header->group_id);
     header->crc =
         crc32c(0, slice_of(into, IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE - sizeof(uint32_t)));
     write_u32(&writer, header->crc);
@@ -47,18 +48,20 @@ static int get_prefix(struct slice bytes, struct reason *why) {
     return 0;
 }
 
-static int check_header(const struct image_header *header, struct reason *why) {
-    if (header->feature_level != IMAGE_FEATURE_LEVEL) {
-        return reason_set(why, LKV_EVERSION, "image of feature level %u, this program knows %d",
-                          header->feature_level, IMAGE_FEATURE_LEVEL);
+static int check_header(const struct image_header *header, uint32_t known, struct reason *why) {
+    if (header->feature_level > known) {
+        return reason_set(why, LKV_EVERSION, "image of feature level %u, this program knows %u",
+                          header->feature_level, known);
     }
-    if (header->stamp.revision == 0 || header->oldest_revision != header->stamp.revision) {
-        return reason_set(why, LKV_EDAMAGED, "impossible revision in the header");
+    if (header->feature_level < FEATURE_LEVEL_FIRST || header->stamp.revision == 0 ||
+        header->oldest_revision != header->stamp.revision) {
+        return reason_set(why, LKV_EDAMAGED, "impossible revision or level in the header");
     }
     return 0;
 }
 
-int image_get_header(struct slice bytes, struct image_header *header, struct reason *why) {
+int image_get_header(struct slice bytes, uint32_t known, struct image_header *header,
+                     struct reason *why) {
     int rc = get_prefix(bytes, why);
     if (rc != 0) {
         return rc;
@@ -73,7 +76,7 @@ int image_get_header(struct slice bytes, struct image_header *header, struct rea
     header->oldest_revision = read_u64(&reader);
     header->keys = read_u64(&reader);
     header->bytes = read_u64(&reader);
-    (void)read_u64(&reader);
+    header->group_id = read_u64(&reader);
     header->crc = read_u32(&reader);
     if (reader.failed) {
         return reason_set(why, LKV_EDAMAGED, "cut off in the header");
@@ -82,7 +85,7 @@ int image_get_header(struct slice bytes, struct image_header *header, struct rea
     if (header->crc != crc32c(0, slice_of(bytes.data, covered))) {
         return reason_set(why, LKV_EDAMAGED, "checksum of the header is wrong");
     }
-    return check_header(header, why);
+    return check_header(header, known, why);
 }
 
 /* ---------------------------------------------------------------------------- chunks */

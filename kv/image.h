@@ -16,7 +16,6 @@
 
 enum {
     IMAGE_VERSION = 1,
-    IMAGE_FEATURE_LEVEL = 1,
     IMAGE_PREFIX_SIZE = 16,
     IMAGE_HEADER_SIZE = 72, /* behind the prefix */
     IMAGE_CHUNK_HEADER_SIZE = 16,
@@ -27,12 +26,18 @@ enum {
 };
 
 /* Sections come in ascending order. Numbers never change meaning; reserved: leases 4, auth 5,
- * alarms 6. */
-enum image_section { IMAGE_NODE = 1, IMAGE_KEYS = 2, IMAGE_SESSIONS = 3, IMAGE_END = 0x7fffffff };
+ * alarms 6. A reader passes over what it does not know from IMAGE_OPTIONAL on, and refuses the rest. */
+enum image_section {
+    IMAGE_NODE = 1,
+    IMAGE_KEYS = 2,
+    IMAGE_SESSIONS = 3,
+    IMAGE_OPTIONAL = 0x40000000,
+    IMAGE_END = 0x7fffffff
+};
 
 struct image_header {
     uint32_t feature_level;
-    uint64_t cluster_id;
+    uint64_t cluster_id, group_id;
     struct kv_stamp stamp;
     uint64_t oldest_revision; /* history is kept from here; feature level 1: equal to revision */
     uint64_t keys, bytes;     /* logical */
@@ -59,8 +64,10 @@ struct image_record {
 
 void image_put_header(uint8_t into[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE],
                       struct image_header *header); /* sets header->crc */
-/* LKV_EDAMAGED, LKV_EVERSION; `why` gets the text without the file's name. `bytes` may be short. */
-MUST_USE int image_get_header(struct slice bytes, struct image_header *header, struct reason *why);
+/* LKV_EDAMAGED; LKV_EVERSION, also for a feature level above `known`. `why` gets the text without the
+ * file's name. `bytes` may be short. */
+MUST_USE int image_get_header(struct slice bytes, uint32_t known, struct image_header *header,
+                              struct reason *why);
 
 void image_put_chunk(uint8_t into[IMAGE_CHUNK_HEADER_SIZE], struct image_chunk *chunk,
                      const struct image_header *header, struct slice payload);

@@ -1,5 +1,6 @@
 /* Reading an image: nothing in it is believed before its checksum, and nothing is allocated that the
  * file's size does not cover. */
+#include "base/feature.h"
 #include "base/mem.h"
 #include "kv/image.h"
 #include "kv/store.h"
@@ -18,6 +19,8 @@ struct loader {
     struct buffer last_key; /* records ascend */
     uint64_t last_session;  /* and ids of sessions */
     struct store *store;    /* gets the contents; NULL: only check */
+    uint32_t known;         /* feature level */
+    const atomic_bool *cancel;
     struct reason *why;
 };
 
@@ -180,6 +183,9 @@ static int take_chunk(struct loader *loader, const struct image_chunk *chunk) {
     case IMAGE_SESSIONS: return take_sessions(loader);
     case IMAGE_END: return take_end(loader);
     default:
+        if (chunk->section >= IMAGE_OPTIONAL) {
+            return 0; /* of a later version, and nothing depends on it */
+        }
         return reason_set(loader->why, LKV_EVERSION,
                           "%s:%llu: section %u, which this program does not know", loader->path,
                           (unsigned long long)loader->offset, chunk->section);
@@ -224,10 +230,17 @@ static int read_chunk(struct loader *loader, struct image_chunk *chunk) {
     return 0;
 }
 
+static bool canceled(const struct loader *loader) {
+    return loader->cancel != NULL && atomic_load_explicit(loader->cancel, memory_order_relaxed);
+}
+
 static int read_chunks(struct loader *loader) {
     for (;;) {
         struct image_chunk chunk;
         int rc = read_chunk(loader, &chunk);
+        if (rc == 0 && canceled(loader)) {
+            rc = failed(loader, LKV_ECANCELED);
+        }
         if (rc == 0) {
             rc = take_chunk(loader, &chunk);
         }
@@ -246,7 +259,7 @@ static int read_header(struct loader *loader) {
         return failed(loader, rc);
     }
     struct reason detail = {{0}};
-    rc = image_get_header(slice_of(bytes, got), &loader->header, &detail);
+    rc = image_get_header(slice_of(bytes, got), loader->known, &loader->header, &detail);
     if (rc != 0) {
         return reason_set(loader->why, rc, "%s:0: %s", loader->path, detail.text);
     }
@@ -282,43 +295,52 @@ static int give_out(struct loader *loader, struct kv_image_info *info, struct bl
                                        .keys = loader->end.keys,
                                        .bytes = loader->size,
                                        .digest = loader->end.digest,
-                                       .cluster_id = loader->header.cluster_id};
+                                       .cluster_id = loader->header.cluster_id,
+                                       .group_id = loader->header.group_id,
+                                       .feature_level = loader->header.feature_level};
     }
     return 0;
 }
 
-static int load(struct store *store, struct disk *disk, const char *path,
-                struct kv_image_info *info, struct blob **tail, struct reason *why) {
-    struct loader loader = {.path = path, .store = store, .why = why};
+static int load(struct loader *loader, struct disk *disk, struct kv_image_info *info,
+                struct blob **tail) {
+    struct store *store = loader->store;
     if (tail != NULL) {
         *tail = NULL;
     }
-    int rc = read_file(&loader, disk);
+    int rc = read_file(loader, disk);
     if (rc == 0) {
-        rc = give_out(&loader, info, tail);
+        rc = give_out(loader, info, tail);
     }
     if (rc == 0 && store != NULL) {
-        store_publish(store, &loader.header.stamp);
+        store->feature_level = loader->header.feature_level;
+        store_publish(store, &loader->header.stamp);
     }
-    buffer_fini(&loader.chunk);
-    buffer_fini(&loader.tail);
-    buffer_fini(&loader.last_key);
+    buffer_fini(&loader->chunk);
+    buffer_fini(&loader->tail);
+    buffer_fini(&loader->last_key);
     return rc;
 }
 
 int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                    struct blob **tail, struct reason *why) {
-    return load(NULL, disk, path, info, tail, why);
+    struct loader loader = {.path = path, .known = FEATURE_LEVEL, .why = why};
+    return load(&loader, disk, info, tail);
 }
 
 int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
-                  const char *path, struct kv_image_info *info, struct blob **tail,
-                  struct reason *why) {
+                  const char *path, const atomic_bool *cancel, struct kv_image_info *info,
+                  struct blob **tail, struct reason *why) {
     int rc = kv_open(out, options);
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", path, error_text(rc));
     }
-    rc = load((*out)->store, disk, path, info, tail, why);
+    struct loader loader = {.path = path,
+                            .store = (*out)->store,
+                            .known = (*out)->feature_level,
+                            .cancel = cancel,
+                            .why = why};
+    rc = load(&loader, disk, info, tail);
     if (rc != 0) {
         kv_close(*out);
         *out = NULL;

@@ -46,10 +46,11 @@ static int write_chunk(struct saver *saver, enum image_section section, struct s
     return write_parts(saver, parts, payload.size > 0 ? 2 : 1);
 }
 
-static int write_header(struct saver *saver, uint64_t cluster_id) {
+static int write_header(struct saver *saver, struct kv_owner owner) {
     const struct kv_view *view = saver->view;
-    saver->header = (struct image_header){.feature_level = IMAGE_FEATURE_LEVEL,
-                                          .cluster_id = cluster_id,
+    saver->header = (struct image_header){.feature_level = view->feature_level,
+                                          .cluster_id = owner.cluster_id,
+                                          .group_id = owner.group_id,
                                           .stamp = view->stamp,
                                           .oldest_revision = view->stamp.revision,
                                           .keys = view->keys,
@@ -156,8 +157,8 @@ static int write_end(struct saver *saver) {
     return write_chunk(saver, IMAGE_END, slice_of(bytes, sizeof(bytes)));
 }
 
-static int write_all(struct saver *saver, uint64_t cluster_id, struct slice tail) {
-    int rc = write_header(saver, cluster_id);
+static int write_all(struct saver *saver, struct kv_owner owner, struct slice tail) {
+    int rc = write_header(saver, owner);
     if (rc == 0) {
         rc = write_tail(saver, tail);
     }
@@ -176,12 +177,12 @@ static int write_all(struct saver *saver, uint64_t cluster_id, struct slice tail
 
 /* Complete and synced under a temporary name; only then the real name, and then the folder. */
 static int save_as(struct saver *saver, struct disk *disk, const char *dir, const char *path,
-                   const char *temporary, uint64_t cluster_id, struct slice tail) {
+                   const char *temporary, struct kv_owner owner, struct slice tail) {
     int rc = disk_open(disk, temporary, DISK_WRITE | DISK_CREATE | DISK_TRUNCATE, &saver->file);
     if (rc != 0) {
         return rc;
     }
-    rc = write_all(saver, cluster_id, tail);
+    rc = write_all(saver, owner, tail);
     disk_close(saver->file);
     if (rc == 0) {
         rc = disk_rename(disk, temporary, path);
@@ -195,7 +196,7 @@ static int save_as(struct saver *saver, struct disk *disk, const char *dir, cons
 }
 
 int kv_image_save(struct kv_view *view, struct disk *disk, const char *dir, const char *path,
-                  uint64_t cluster_id, struct slice tail, const atomic_bool *cancel,
+                  struct kv_owner owner, struct slice tail, const atomic_bool *cancel,
                   struct kv_image_info *info, struct reason *why) {
     if (tail.size > IMAGE_TAIL_MAX) {
         return reason_set(why, LKV_ETOOLARGE, "%s: the node's section has %zu bytes, at most %d",
@@ -207,7 +208,7 @@ int kv_image_save(struct kv_view *view, struct disk *disk, const char *dir, cons
     struct saver saver = {.view = view, .cancel = cancel};
     int rc = LKV_ENOMEM;
     if (!temporary.failed) {
-        rc = save_as(&saver, disk, dir, path, (const char *)temporary.data, cluster_id, tail);
+        rc = save_as(&saver, disk, dir, path, (const char *)temporary.data, owner, tail);
     }
     buffer_fini(&saver.chunk);
     buffer_fini(&temporary);
@@ -219,7 +220,9 @@ int kv_image_save(struct kv_view *view, struct disk *disk, const char *dir, cons
                                        .keys = saver.end.keys,
                                        .bytes = saver.offset,
                                        .digest = saver.end.digest,
-                                       .cluster_id = cluster_id};
+                                       .cluster_id = owner.cluster_id,
+                                       .group_id = owner.group_id,
+                                       .feature_level = view->feature_level};
     }
     return 0;
 }

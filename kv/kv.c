@@ -1,6 +1,7 @@
 #include "kv/kv.h"
 
 #include "base/assert.h"
+#include "base/feature.h"
 #include "base/mem.h"
 #include "kv/store.h"
 
@@ -11,6 +12,7 @@ int kv_open(struct kv **out, const struct kv_options *options) {
         return LKV_ENOMEM;
     }
     kv->trace = options->trace;
+    kv->feature_level = options->feature_level != 0 ? options->feature_level : FEATURE_LEVEL;
     kv->gate = gate_open();
     kv->store = store_new(options->hash_seed);
     if (kv->gate == NULL || kv->store == NULL) {
@@ -45,6 +47,10 @@ void kv_stats(const struct kv *kv, struct kv_stats *out) {
                              .memory = store->version_memory + table_memory(&store->table) +
                                        index_memory(&store->index)};
     gate_leave(kv->gate, lane);
+}
+
+uint32_t kv_feature_level(const struct kv *kv) {
+    return kv->store->feature_level;
 }
 
 bool kv_session_at(const struct kv *kv, size_t i, struct kv_session *out) {

@@ -21,7 +21,8 @@ struct kv;
 struct kv_view;
 
 struct kv_options {
-    uint64_t hash_seed; /* of the table; never influences any answer, order, image or digest */
+    uint64_t hash_seed;     /* of the table; never influences any answer, order, image or digest */
+    uint32_t feature_level; /* the highest that is understood; 0: FEATURE_LEVEL */
     const struct trace *trace;
 };
 
@@ -34,6 +35,9 @@ struct kv_stamp {
     uint64_t revision;
 };
 void kv_stamp(const struct kv *kv, struct kv_stamp *out); /* any thread */
+
+/* The feature level that the entries applied so far have agreed on. Applier's thread. */
+uint32_t kv_feature_level(const struct kv *kv);
 
 /* What one entry did. */
 struct kv_result {
@@ -49,7 +53,7 @@ struct kv_result {
 };
 
 /* Applies consecutive entries in order; the first must be stamp.index + 1. NOOP and CONFIG entries
- * only move the stamp. The batch becomes visible to readers as one. An entry that cannot be
+ * only move the stamp, FEATURE entries the feature level too. The batch becomes visible to readers as one. An entry that cannot be
  * understood (LKV_EPROTOCOL, LKV_EVERSION) or a failed allocation (LKV_ENOMEM) is final: nothing
  * after it is applied, `*applied` says how many were, and the node must stop (rule 22).
  *
@@ -124,14 +128,20 @@ void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out);
 
 /* Order-free digest over (key, value, revisions, lease) of the live keys and over the sessions,
  * recomputed by reading them all; equal states at equal index have equal digests on every node.
- * LKV_ENOMEM. */
-MUST_USE int kv_view_digest(struct kv_view *view, uint64_t *digest);
+ * `*cancel`, may be NULL, is looked at between slices: LKV_ECANCELED. LKV_ENOMEM. */
+MUST_USE int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *digest);
 
 struct kv_image_info {
     struct kv_stamp stamp;
     uint64_t keys, bytes; /* bytes: of the file */
     uint64_t digest;
-    uint64_t cluster_id;
+    uint64_t cluster_id, group_id;
+    uint32_t feature_level;
+};
+
+/* Whose state it is. */
+struct kv_owner {
+    uint64_t cluster_id, group_id;
 };
 
 /* Writes the view as an image file: complete, synced, renamed to `path`, directory synced; a crash
@@ -139,19 +149,19 @@ struct kv_image_info {
  * back at load (the node's membership and identity section). `*cancel`, may be NULL, is looked at
  * between slices: LKV_ECANCELED, nothing left behind. Bulk thread. */
 MUST_USE int kv_image_save(struct kv_view *view, struct disk *disk, const char *dir,
-                           const char *path, uint64_t cluster_id, struct slice tail,
+                           const char *path, struct kv_owner owner, struct slice tail,
                            const atomic_bool *cancel, struct kv_image_info *info,
                            struct reason *why);
 
 /* Verifies every checksum, count and the digest: LKV_EDAMAGED with file:offset, LKV_EVERSION for a
- * newer format. `tail` (may be NULL) receives an owned copy. */
+ * newer format, feature level or section that must be understood. `tail` (may be NULL) receives an owned copy. */
 MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                             struct blob **tail, struct reason *why);
 
-/* A fresh state machine with the image's contents. */
+/* A fresh state machine with the image's contents. `*cancel` as for saving. */
 MUST_USE int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
-                           const char *path, struct kv_image_info *info, struct blob **tail,
-                           struct reason *why);
+                           const char *path, const atomic_bool *cancel, struct kv_image_info *info,
+                           struct blob **tail, struct reason *why);
 
 /* Replaces the whole contents of `kv` by those of `loaded` (taken, closed) in one visible step;
  * open views keep what they pinned. Applier's thread. */

@@ -1,6 +1,7 @@
 #include "kv/store.h"
 
 #include "base/assert.h"
+#include "base/feature.h"
 #include "base/mem.h"
 
 /* ---------------------------------------------------------------------------- life */
@@ -22,6 +23,7 @@ struct store *store_new(uint64_t seed) {
     list_init(&store->pins);
     atomic_init(&store->refs, 1);
     store->shown.revision = 1;
+    store->feature_level = FEATURE_LEVEL_FIRST;
     return store;
 
 fail_after_table:

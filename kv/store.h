@@ -55,6 +55,7 @@ struct store {
     struct table table;
     struct index index;
     struct kv_stamp shown;             /* what readers see */
+    uint32_t feature_level;            /* as of the last complete entry; changed alone */
     uint64_t shown_keys, shown_bytes;  /* logical size at `shown` */
     uint64_t keys, bytes;              /* logical size with what the applier has added since */
     uint64_t versions, version_memory; /* physical, with old ones */
@@ -71,7 +72,8 @@ struct kv {
     struct gate *gate;   /* owned */
     struct store *store; /* owned reference; read inside, replaced alone */
     const struct trace *trace;
-    int failed; /* applier: a final error, no entry is taken any more */
+    uint32_t feature_level; /* the highest that is understood */
+    int failed;             /* applier: a final error, no entry is taken any more */
 };
 
 /* Returns owned, or NULL when out of memory: empty, at revision 1. */

@@ -16,6 +16,7 @@ int kv_view_open(struct kv *kv, struct kv_view **out) {
     pin_open(store, &view->pin);
     view->store = store;
     view->stamp = store->shown;
+    view->feature_level = store->feature_level;
     view->keys = store->shown_keys;
     view->bytes = store->shown_bytes;
     int rc = sessions_freeze(&store->sessions, &view->sessions);
@@ -51,21 +52,24 @@ static uint64_t digest_version(const struct kv_version *version) {
     return digest_of(&item);
 }
 
-int kv_view_digest(struct kv_view *view, uint64_t *digest) {
+int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *digest) {
     int rc = sessions_digest(&view->sessions, digest);
     if (rc != 0) {
         return rc;
     }
     struct walk walk;
     walk_init_pinned(&walk, view->kv, view->store, &view->stamp);
-    while (!walk.ended) {
+    while (rc == 0 && !walk.ended) {
         struct kv_version *versions[WALK_KEYS];
         size_t count = walk_next(&walk, versions, WALK_KEYS, false);
         for (size_t i = 0; i < count; i++) {
             *digest += digest_version(versions[i]);
             version_unref(versions[i]);
         }
+        if (cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)) {
+            rc = LKV_ECANCELED;
+        }
     }
     walk_fini(&walk);
-    return 0;
+    return rc;
 }

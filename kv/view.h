@@ -10,6 +10,7 @@ struct kv_view {
     struct store *store; /* owned reference: a restore does not take it away */
     struct pin pin;
     struct kv_stamp stamp;
+    uint32_t feature_level;
     uint64_t keys, bytes;     /* logical */
     struct sessions sessions; /* frozen */
 };

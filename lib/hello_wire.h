@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "lib/identity.h"
 
-enum { PROTOCOL_MIN = 1, PROTOCOL_MAX = 1, FEATURE_LEVEL = 1 };
+enum { PROTOCOL_MIN = 1, PROTOCOL_MAX = 1 };
 
 struct hello {
     uint32_t protocol_min, protocol_max; /* the sender can speak all between */

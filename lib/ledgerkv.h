@@ -451,7 +451,8 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            ..." (the option offline: local reads only); "stopped: ..." (after an error, for good).
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
  *            "sessions" (open ones), "bytes" (of live keys and values), "memory_bytes" (of the memory engine), "log_bytes",
- *            "image_index", "peers_up", "connections" (of clients),
+ *            "image_index", "feature_level" (what all members of the cluster understand),
+ *            "peers_up", "connections" (of clients),
  *            "damaged_entries" (of its log, unreadable now), "repaired_entries" (since its start),
  *            "scrub_index" (where the check of the disk is; 0: none is under way), "scrubbed_ms" (when
  *            the last whole one ended, wall clock; 0: none since the start).

@@ -70,6 +70,7 @@ static int on_visit(void *arg, const struct log_visit *what) {
         switch (what->type) {
         case ENTRY_NOOP: item.type = "noop"; break;
         case ENTRY_CONFIG: item.type = "config"; break;
+        case ENTRY_FEATURE: item.type = "feature"; break;
         case ENTRY_COMMAND: describe_command(walk, what, &item); break;
         }
     }

@@ -101,8 +101,8 @@ static int check_prefix(struct slice bytes, struct reason *why) {
     return 0;
 }
 
-static int read_header(struct slice bytes, struct meta_image *out, uint32_t *sections,
-                       uint32_t *crc, struct reason *why) {
+static int read_header(struct slice bytes, uint32_t known, struct meta_image *out,
+                       uint32_t *sections, uint32_t *crc, struct reason *why) {
     struct reader reader = reader_of(slice_of(bytes.data + PREFIX_SIZE, HEADER_SIZE - PREFIX_SIZE));
     out->feature_level = read_u32(&reader);
     out->cluster_id = read_u64(&reader);
@@ -114,11 +114,11 @@ static int read_header(struct slice bytes, struct meta_image *out, uint32_t *sec
     if (*crc != crc32c(0, slice_of(bytes.data, HEADER_SIZE - CRC_SIZE))) {
         return reason_set(why, LKV_EDAMAGED, "crc mismatch in its header");
     }
-    if (out->feature_level != META_IMAGE_FEATURE_LEVEL) {
-        return reason_set(why, LKV_EVERSION, "feature level %u, this program knows %d",
-                          out->feature_level, META_IMAGE_FEATURE_LEVEL);
+    if (out->feature_level > known) {
+        return reason_set(why, LKV_EVERSION, "feature level %u, this program knows %u",
+                          out->feature_level, known);
     }
-    return 0;
+    return out->feature_level > 0 ? 0 : reason_set(why, LKV_EDAMAGED, "feature level 0");
 }
 
 static bool read_text(struct reader *reader, char *out, size_t capacity) {
@@ -165,6 +165,9 @@ static int read_section(struct reader *reader, uint32_t header_crc, struct meta_
         crc != crc32c(header_crc, slice_of(begin, SECTION_HEADER_SIZE + payload.size))) {
         return reason_set(why, LKV_EDAMAGED, "a section is cut short, or has a crc mismatch");
     }
+    if (section >= META_IMAGE_OPTIONAL) {
+        return 0; /* of a later version, and nothing depends on it */
+    }
     if (section != META_IMAGE_MEMBERS) {
         return reason_set(why, LKV_EVERSION, "section %u, which this program does not know",
                           section);
@@ -173,11 +176,12 @@ static int read_section(struct reader *reader, uint32_t header_crc, struct meta_
                                       : reason_set(why, LKV_EDAMAGED, "its members are malformed");
 }
 
-int meta_image_decode(struct slice bytes, struct meta_image *out, struct reason *why) {
+int meta_image_decode(struct slice bytes, uint32_t known, struct meta_image *out,
+                      struct reason *why) {
     *out = (struct meta_image){0};
     uint32_t sections = 0, crc = 0;
     int rc = check_prefix(bytes, why);
-    rc = rc == 0 ? read_header(bytes, out, &sections, &crc, why) : rc;
+    rc = rc == 0 ? read_header(bytes, known, out, &sections, &crc, why) : rc;
     if (rc != 0) {
         return rc;
     }
@@ -192,7 +196,7 @@ int meta_image_decode(struct slice bytes, struct meta_image *out, struct reason 
     return rc;
 }
 
-int meta_image_load(struct disk *disk, const char *path, struct meta_image *out,
+int meta_image_load(struct disk *disk, const char *path, uint32_t known, struct meta_image *out,
                     struct reason *why) {
     char *bytes;
     size_t size;
@@ -201,7 +205,7 @@ int meta_image_load(struct disk *disk, const char *path, struct meta_image *out,
         return rc;
     }
     struct reason inner = {{0}};
-    rc = meta_image_decode(slice_of(bytes, size), out, &inner);
+    rc = meta_image_decode(slice_of(bytes, size), known, out, &inner);
     mem_free(bytes);
     return rc == 0 ? 0 : reason_set(why, rc, "%s: %s", path, inner.text);
 }

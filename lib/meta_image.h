@@ -7,14 +7,11 @@
 #include "base/buffer.h"
 #include "lib/identity.h"
 
-enum {
-    META_IMAGE_VERSION = 1,
-    META_IMAGE_FEATURE_LEVEL = 1,
-    META_IMAGE_SIZE_MAX = 16 * 1024 * 1024
-};
+enum { META_IMAGE_VERSION = 1, META_IMAGE_SIZE_MAX = 16 * 1024 * 1024 };
 
-/* Numbers never change meaning. Ascending in the file. 3 is reserved for sessions. */
-enum meta_image_section { META_IMAGE_MEMBERS = 1 };
+/* Numbers never change meaning. Ascending in the file. 3 is reserved for sessions. A reader passes over
+ * what it does not know from META_IMAGE_OPTIONAL on, and refuses the rest. */
+enum meta_image_section { META_IMAGE_MEMBERS = 1, META_IMAGE_OPTIONAL = 0x40000000 };
 
 struct meta_image {
     uint32_t feature_level;
@@ -26,11 +23,12 @@ struct meta_image {
 
 void meta_image_encode(const struct meta_image *image, struct buffer *out);
 
-/* LKV_EDAMAGED; LKV_EVERSION for a version, feature level or section of a newer program. `why` gets
- * the text without the file's name. */
-MUST_USE int meta_image_decode(struct slice bytes, struct meta_image *out, struct reason *why);
+/* LKV_EDAMAGED; LKV_EVERSION for a version or section of a newer program, or a feature level above
+ * `known`. `why` gets the text without the file's name. */
+MUST_USE int meta_image_decode(struct slice bytes, uint32_t known, struct meta_image *out,
+                               struct reason *why);
 
-MUST_USE int meta_image_load(struct disk *disk, const char *path, struct meta_image *out,
-                             struct reason *why);
+MUST_USE int meta_image_load(struct disk *disk, const char *path, uint32_t known,
+                             struct meta_image *out, struct reason *why);
 
 #endif

@@ -45,7 +45,8 @@
     X("damaged_entries")  \
     X("repaired_entries") \
     X("scrub_index")      \
-    X("scrubbed_ms")
+    X("scrubbed_ms")      \
+    X("feature_level")
 
 const char *msg_known_name(struct slice name) {
     /* The compiler knows each size, so that almost all of this compares one number. */

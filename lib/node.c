@@ -99,6 +99,7 @@ static void turn_round(struct node *node) {
     }
     node_append_batch(node);
     if (node->running) {
+        node_feature_turn(node);
         node_write_flush(node);
         node_read_flush(node);
         node_apply(node);

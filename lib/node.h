@@ -13,6 +13,7 @@
 #define LIB_NODE_H
 
 #include "base/disk.h"
+#include "base/feature.h"
 #include "base/loop.h"
 #include "base/net.h"
 #include "kv/command.h"
@@ -47,6 +48,7 @@ struct node_world {
     struct loop *loop;
     struct net *net;
     struct disk *disk;
+    uint32_t feature_level; /* 0, or what a simulated node of another version knows */
 };
 
 /* Payload that came with an append and is not in the window yet (raft's `kept`). */
@@ -156,8 +158,13 @@ struct node {
     struct founding founding;
     struct reason founding_state;
     bool founding_job_running;
-    bool running; /* founded: log and raft exist */
-    bool offline; /* a member of several, opened for local reads only: takes no part */
+    uint32_t feature_level; /* model log; the state machine has its own */
+    uint64_t feature_term;  /* in which this leader has proposed the next field */
+    uint32_t feature_proposed;
+    struct blob *feature; /* owned; NULL, or what is being submitted */
+    uint64_t replay_from; /* model log: entries before it need not be read back */
+    bool running;         /* founded: log and raft exist */
+    bool offline;         /* a member of several, opened for local reads only: takes no part */
 
     struct log *log;
     struct log_window window;
@@ -226,7 +233,7 @@ struct node {
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
     bool image_wanted; /* because of damage, whatever the thresholds say */
-    atomic_bool image_cancel;
+    atomic_bool image_cancel; /* closing: of images and digests on the bulk thread */
     uint64_t bytes_since_image;
     struct image_receive *receive;
     bool installing; /* appends are dropped while a received image replaces the log */
@@ -343,6 +350,9 @@ void node_answer_read(struct node *node, struct request *request); /* from the p
 int node_get_local(struct lkv *handle, struct request *request);
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);
 
+/* lib/node_feature.c: the feature level (rule 22) */
+void node_feature_turn(struct node *node);
+
 /* lib/node_session.c: the leader ends sessions that are silent */
 void node_session_touch(struct node *node, uint64_t id);
 void node_session_look(struct node *node, uint64_t now_ns);
@@ -403,6 +413,11 @@ void node_answer_digest(struct node *node, struct request *request);
 /* First index that the log keeps. Before the node runs the log belongs to the founding job. */
 static inline uint64_t node_log_first(const struct node *node) {
     return node->running || node->offline ? log_first(node->log) : 1;
+}
+
+/* The highest feature level that this program knows. */
+static inline uint32_t node_knows_level(const struct node *node) {
+    return node->world.feature_level != 0 ? node->world.feature_level : FEATURE_LEVEL;
 }
 
 /* Now, on the loop's clock. */

@@ -74,7 +74,7 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
         node->applied = entries[applied - 1].index;
     }
     if (rc != 0) {
-        node_stop(node, rc, "entry %llu: %s", (unsigned long long)(node->applied + 1), why.text);
+        node_stop(node, rc, "%s", why.text);
         return false;
     }
     return true;
@@ -193,6 +193,9 @@ static void read_from_disk(struct node *node, uint64_t target) {
  * closed gate has everything since in the window. */
 static void skip_replay(struct node *node) {
     uint64_t target = node->commit < node->window.first - 1 ? node->commit : node->window.first - 1;
+    if (node->applied < node->replay_from && node->replay_from <= target) {
+        target = node->replay_from - 1; /* what is there has to be seen */
+    }
     if (!node->state->replays && !role_gate_closed(&node->role_events) && target > node->applied) {
         node->applied = target;
     }

@@ -429,8 +429,9 @@ static uint64_t record_bytes(const struct request *request) {
 }
 
 /* Moves one payload to the window. */
-static int push_entry(struct node *node, uint64_t index, uint64_t term, struct blob **payload) {
-    struct entry entry = {.index = index, .term = term, .type = ENTRY_COMMAND, .payload = *payload};
+static int push_entry(struct node *node, uint64_t index, uint64_t term, enum entry_type type,
+                      struct blob **payload) {
+    struct entry entry = {.index = index, .term = term, .type = type, .payload = *payload};
     int rc = log_window_push(&node->window, &entry);
     if (rc == 0) {
         *payload = NULL; /* the window's now */
@@ -444,7 +445,7 @@ static int push_entries(struct node *node, struct request *request, uint64_t fir
          * itself asks again itself. */
         bool again = request->repeatable && !request->forwarded && !request->no_park;
         struct blob *command = again ? blob_ref(request->command) : NULL;
-        int rc = push_entry(node, first, term, &request->command);
+        int rc = push_entry(node, first, term, ENTRY_COMMAND, &request->command);
         if (rc == 0) {
             request->command = command;
         } else {
@@ -454,7 +455,7 @@ static int push_entries(struct node *node, struct request *request, uint64_t fir
     }
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < request->record_count; i++) {
-        rc = push_entry(node, first + i, term, &request->records[i]);
+        rc = push_entry(node, first + i, term, ENTRY_COMMAND, &request->records[i]);
     }
     return rc;
 }
@@ -462,6 +463,9 @@ static int push_entries(struct node *node, struct request *request, uint64_t fir
 /* The core has given the batch its indices: payload to the window, waiters to the pending map. Called
  * while the update is being carried out, before anything of it is sent. */
 int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
+    if (node->feature != NULL) { /* node_feature.c has submitted it alone */
+        return push_entry(node, first, term, ENTRY_FEATURE, &node->feature);
+    }
     struct list_link *link;
     uint64_t index = first;
     while ((link = list_pop_front(&node->submits)) != NULL) {

@@ -166,6 +166,7 @@ void node_answer_status(struct node *node, struct request *request) {
         {"repaired_entries", node->repair.filled_ever},
         {"scrub_index", node->scrub.index},
         {"scrubbed_ms", node->scrub.passed_wall_ms},
+        {"feature_level", node->running || node->offline ? node->state->feature_level(node) : 0},
         {"peers_up", up},
         {"connections", server_connections(node->server)},
     };
@@ -190,7 +191,7 @@ struct digest_job {
 
 static void digest_run(struct loop_job *base) {
     struct digest_job *job = LIST_ITEM(base, struct digest_job, job);
-    job->rc = kv_view_digest(job->view, &job->digest);
+    job->rc = kv_view_digest(job->view, &job->node->image_cancel, &job->digest);
 }
 
 static void digest_done(struct loop_job *base) {

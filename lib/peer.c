@@ -65,7 +65,7 @@ static void fill_hello(struct node *node, const struct link *link, struct hello 
     const struct identity *identity = &node->identity;
     *hello = (struct hello){.protocol_min = PROTOCOL_MIN,
                             .protocol_max = PROTOCOL_MAX,
-                            .feature_level = FEATURE_LEVEL,
+                            .feature_level = node_knows_level(node),
                             .group_id = identity->group_id,
                             .cluster_id = identity->cluster_id,
                             .member_id = identity->member_id,

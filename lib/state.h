@@ -14,16 +14,18 @@ struct node;
 
 /* An image that is being made. */
 struct state_image {
-    uint64_t index, term; /* of the last entry that it covers */
-    uint64_t drop_to;     /* the log up to here goes when it is durable; 0: nothing */
-    void *frozen;         /* the state's own */
-    char summary[96];     /* for the trace, set by save */
+    uint64_t index, term;   /* of the last entry that it covers */
+    uint64_t drop_to;       /* the log up to here goes when it is durable; 0: nothing */
+    uint32_t feature_level; /* model log */
+    void *frozen;           /* the state's own */
+    char summary[96];       /* for the trace, set by save */
 };
 
 /* An image that was read. */
 struct state_loaded {
     uint64_t cluster_id, index, term;
-    void *state; /* the state's own, until restore or discard */
+    uint32_t feature_level; /* model log */
+    void *state;            /* the state's own, until restore or discard */
 };
 
 struct state_ops {
@@ -37,6 +39,9 @@ struct state_ops {
     /* As kv_apply. Loop thread. */
     int (*apply)(struct node *node, const struct entry *entries, size_t count,
                  struct kv_result *results, size_t *applied, struct reason *why);
+
+    /* That the entries applied so far have agreed on. Loop thread. */
+    uint32_t (*feature_level)(const struct node *node);
 
     /* Whether an image is due now, or wanted (node->image_wanted) and possible; then it is frozen, and
      * `end` follows in any case. A wanted one may be of the newest image's index again. Loop thread. */

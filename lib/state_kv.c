@@ -7,7 +7,9 @@
 #include <stdio.h>
 
 static struct kv_options options_of(const struct node *node) {
-    return (struct kv_options){.hash_seed = node->boot_nonce, .trace = &node->trace};
+    return (struct kv_options){.hash_seed = node->boot_nonce,
+                               .feature_level = node_knows_level(node),
+                               .trace = &node->trace};
 }
 
 static int open_state(struct node *node, struct reason *why) {
@@ -51,10 +53,11 @@ static bool begin(struct node *node, struct state_image *image) {
 
 static int save(struct node *node, struct state_image *image, const char *path,
                 struct reason *why) {
+    const struct kv_owner owner = {.cluster_id = node->identity.cluster_id,
+                                   .group_id = node->identity.group_id};
     struct kv_image_info info;
-    int rc = kv_image_save(image->frozen, node->world.disk, node->image_dir, path,
-                           node->identity.cluster_id, (struct slice){0}, &node->image_cancel, &info,
-                           why);
+    int rc = kv_image_save(image->frozen, node->world.disk, node->image_dir, path, owner,
+                           (struct slice){0}, &node->image_cancel, &info, why);
     if (rc == 0) {
         (void)snprintf(image->summary, sizeof(image->summary),
                        "%" PRIu64 " keys, %" PRIu64 " bytes", info.keys, info.bytes);
@@ -75,7 +78,13 @@ static int load(struct node *node, const char *path, struct state_loaded *out, s
     struct kv_options options = options_of(node);
     struct kv_image_info info;
     struct kv *loaded;
-    int rc = kv_image_load(&loaded, &options, node->world.disk, path, &info, NULL, why);
+    int rc = kv_image_load(&loaded, &options, node->world.disk, path, &node->image_cancel, &info,
+                           NULL, why);
+    if (rc == 0 && info.group_id != node->identity.group_id) { /* rule 20 */
+        kv_close(loaded);
+        rc = reason_set(why, LKV_EIDENTITY, "%s: of group %" PRIu64 ", expected %" PRIu64, path,
+                        info.group_id, node->identity.group_id);
+    }
     if (rc == 0) {
         *out = (struct state_loaded){.cluster_id = info.cluster_id,
                                      .index = info.stamp.index,
@@ -83,6 +92,10 @@ static int load(struct node *node, const char *path, struct state_loaded *out, s
                                      .state = loaded};
     }
     return rc;
+}
+
+static uint32_t feature_level(const struct node *node) {
+    return kv_feature_level(node->kv);
 }
 
 static void restore(struct node *node, struct state_loaded *loaded) {
@@ -98,6 +111,7 @@ const struct state_ops state_kv_ops = {.open = open_state,
                                        .close = close_state,
                                        .replays = true,
                                        .apply = apply,
+                                       .feature_level = feature_level,
                                        .begin = begin,
                                        .save = save,
                                        .end = end,

@@ -1,5 +1,6 @@
 /* The state of model log: none. What is committed is visible by that, and an image says only where the
  * log begins and who its members are. */
+#include "base/feature.h"
 #include "lib/meta_image.h"
 #include "lib/node.h"
 #include "lib/small_file.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 static int open_state(struct node *node, struct reason *why) {
+    node->feature_level = FEATURE_LEVEL_FIRST;
     return retention_load(node->world.disk, node->dir, &node->retention, why);
 }
 
@@ -17,19 +19,40 @@ static void close_state(struct node *node) {
     (void)node;
 }
 
+static uint32_t feature_level(const struct node *node) {
+    return node->feature_level;
+}
+
+static void raise(struct node *node, uint32_t level) { /* it never falls */
+    node->feature_level = level > node->feature_level ? level : node->feature_level;
+}
+
 /* Rule 22: a node that meets what it does not know stops. */
+static int apply_one(struct node *node, const struct entry *entry, struct reason *why) {
+    uint32_t level = 0;
+    int rc = LKV_EVERSION;
+    switch (entry->type) {
+    case ENTRY_NOOP:
+    case ENTRY_CONFIG:
+    case ENTRY_COMMAND: return 0;
+    case ENTRY_FEATURE:
+        rc = feature_decode(blob_slice(entry->payload), node_knows_level(node), &level, why);
+        raise(node, rc == 0 ? level : 0);
+        return rc;
+    }
+    return reason_set(why, rc, "type %d, which this program does not know", (int)entry->type);
+}
+
 static int apply(struct node *node, const struct entry *entries, size_t count,
                  struct kv_result *results, size_t *applied, struct reason *why) {
-    (void)node;
     for (*applied = 0; *applied < count; (*applied)++) {
-        switch (entries[*applied].type) {
-        case ENTRY_NOOP:
-        case ENTRY_CONFIG:
-        case ENTRY_COMMAND: results[*applied] = (struct kv_result){0}; continue;
+        struct reason detail = {{0}};
+        int rc = apply_one(node, &entries[*applied], &detail);
+        if (rc != 0) {
+            return reason_set(why, rc, "entry %" PRIu64 ": %s", entries[*applied].index,
+                              detail.text);
         }
-        return reason_set(why, LKV_EVERSION,
-                          "an entry of type %u, which this program does not know",
-                          (unsigned)entries[*applied].type);
+        results[*applied] = (struct kv_result){0};
     }
     return 0;
 }
@@ -49,6 +72,7 @@ static bool begin(struct node *node, struct state_image *image) {
     }
     *image = (struct state_image){
         .index = drop_to, .term = raft_term_at(node->raft, drop_to), .drop_to = drop_to};
+    image->feature_level = node->feature_level;
     node->retention_drop_to = 0; /* should it fail, the next look asks again */
     return image->term != 0;
 }
@@ -56,7 +80,7 @@ static bool begin(struct node *node, struct state_image *image) {
 static int save(struct node *node, struct state_image *image, const char *path,
                 struct reason *why) {
     const struct identity *identity = &node->identity;
-    struct meta_image meta = {.feature_level = META_IMAGE_FEATURE_LEVEL,
+    struct meta_image meta = {.feature_level = image->feature_level,
                               .cluster_id = identity->cluster_id,
                               .group_id = identity->group_id,
                               .index = image->index,
@@ -81,17 +105,18 @@ static void end(struct state_image *image) {
 
 static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
     struct meta_image meta;
-    int rc = meta_image_load(node->world.disk, path, &meta, why);
+    int rc = meta_image_load(node->world.disk, path, node_knows_level(node), &meta, why);
     if (rc == 0) {
-        *out = (struct state_loaded){
-            .cluster_id = meta.cluster_id, .index = meta.index, .term = meta.term};
+        *out = (struct state_loaded){.cluster_id = meta.cluster_id,
+                                     .index = meta.index,
+                                     .term = meta.term,
+                                     .feature_level = meta.feature_level};
     }
     return rc;
 }
 
 static void restore(struct node *node, struct state_loaded *loaded) {
-    (void)node;
-    (void)loaded;
+    raise(node, loaded->feature_level);
 }
 
 static void discard(struct state_loaded *loaded) {
@@ -111,6 +136,7 @@ const struct state_ops state_log_ops = {.open = open_state,
                                         .close = close_state,
                                         .replays = false,
                                         .apply = apply,
+                                        .feature_level = feature_level,
                                         .begin = begin,
                                         .save = save,
                                         .end = end,

@@ -91,6 +91,7 @@ struct sim_node {
     unsigned number;
     char name[16];
     struct lkv_options options;
+    uint32_t feature_level; /* that its program knows; 0: this program's */
     struct sim_disk *disk;
     struct sim_loop loop;
     struct node *node; /* NULL when down */

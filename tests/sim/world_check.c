@@ -209,7 +209,7 @@ void sim_check_state(struct sim_node *node) {
     struct kv_query all = {0};
     struct kv_range range;
     node->checked_ns = node->world->time.now_ns;
-    if (node->node == NULL) {
+    if (node->node == NULL || node->node->kv == NULL) { /* model log has no state */
         return;
     }
     int rc = kv_range(node->node->kv, &all, &range);
@@ -278,7 +278,7 @@ static bool same_digest(struct sim_world *world) {
         uint64_t digest;
         int rc = kv_view_open(world->nodes[i].node->kv, &view);
         ASSERT(rc == 0);
-        rc = kv_view_digest(view, &digest);
+        rc = kv_view_digest(view, NULL, &digest);
         kv_view_close(view);
         ASSERT(rc == 0);
         first = i == 0 ? digest : first;

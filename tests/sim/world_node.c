@@ -157,8 +157,10 @@ void sim_node_start(struct sim_node *node) {
     node->loop.owner = node;
     struct sim_host *host = &world->net.hosts[node->number];
     sim_host_up(host, &node->loop);
-    struct node_world parts = {
-        .loop = &node->loop.base, .net = &host->base, .disk = sim_disk_seam(node->disk)};
+    struct node_world parts = {.loop = &node->loop.base,
+                               .net = &host->base,
+                               .disk = sim_disk_seam(node->disk),
+                               .feature_level = node->feature_level};
     struct reason why = {{0}};
     node->lives++;
     world->counts.starts++;

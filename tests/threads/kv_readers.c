@@ -181,11 +181,11 @@ static void *read_views(void *arg) {
         uint64_t second;
         REQUIRE(kv_view_open(shared->kv, &view) == 0);
         REQUIRE(kv_view_open(shared->kv, &younger) == 0);
-        REQUIRE(kv_view_digest(view, &first) == 0);
-        REQUIRE(kv_view_digest(view, &second) == 0);
+        REQUIRE(kv_view_digest(view, NULL, &first) == 0);
+        REQUIRE(kv_view_digest(view, NULL, &second) == 0);
         REQUIRE(first == second);
         kv_view_close(view);
-        REQUIRE(kv_view_digest(younger, &second) == 0);
+        REQUIRE(kv_view_digest(younger, NULL, &second) == 0);
         kv_view_close(younger);
     }
     return NULL;

@@ -1,5 +1,6 @@
 #include "kv/image.h"
 #include "base/crc.h"
+#include "base/feature.h"
 #include "base/mem.h"
 #include "base/prng.h"
 #include "feed.h"
@@ -11,6 +12,7 @@ static const char dir[] = "data";
 static const char path[] = "data/image";
 static const char temporary[] = "data/image.tmp";
 static const struct kv_options options = {.hash_seed = 99};
+static const struct kv_owner owner = {.cluster_id = 0xc1d, .group_id = 0x67};
 
 static struct sim_disk *new_disk(void) {
     struct sim_disk *sim = sim_disk_new(1);
@@ -54,7 +56,7 @@ static int save_with(struct kv *kv, struct sim_disk *sim, struct slice tail,
     struct kv_view *view;
     int rc = kv_view_open(kv, &view);
     if (rc == 0) {
-        rc = kv_image_save(view, sim_disk_seam(sim), dir, path, 0xc1d, tail, cancel, info, NULL);
+        rc = kv_image_save(view, sim_disk_seam(sim), dir, path, owner, tail, cancel, info, NULL);
         kv_view_close(view);
     }
     return rc;
@@ -68,7 +70,7 @@ static uint64_t digest_of_kv(struct kv *kv) {
     struct kv_view *view;
     uint64_t digest = 0;
     cr_assert_eq(kv_view_open(kv, &view), 0);
-    cr_assert_eq(kv_view_digest(view, &digest), 0);
+    cr_assert_eq(kv_view_digest(view, NULL, &digest), 0);
     kv_view_close(view);
     return digest;
 }
@@ -122,8 +124,12 @@ Test(kv_image, comes_back_as_it_was_saved) {
     struct kv_image_info info;
     struct blob *tail;
     struct disk *disk = sim_disk_seam(sim);
-    cr_assert_eq(kv_image_load(&loaded, &options, disk, path, &info, &tail, NULL), 0);
-    cr_assert_eq(memcmp(&info, &saved, sizeof(info)), 0);
+    cr_assert_eq(kv_image_load(&loaded, &options, disk, path, NULL, &info, &tail, NULL), 0);
+    cr_assert_eq(memcmp(&info.stamp, &saved.stamp, sizeof(info.stamp)), 0);
+    cr_assert(info.keys == saved.keys && info.bytes == saved.bytes && info.digest == saved.digest);
+    cr_assert(info.cluster_id == owner.cluster_id && info.group_id == owner.group_id);
+    cr_assert(info.feature_level == FEATURE_LEVEL_FIRST &&
+              saved.feature_level == info.feature_level);
     cr_assert(slice_equal(blob_slice(tail), slice_text("members")));
     expect_same_items(feed.kv, loaded);
     cr_assert_eq(digest_of_kv(loaded), saved.digest);
@@ -145,7 +151,8 @@ Test(kv_image, of_an_empty_state_is_fine) {
     cr_assert_eq(save_with(feed.kv, sim, (struct slice){0}, NULL, NULL), 0);
     struct kv *loaded;
     struct blob *tail;
-    cr_assert_eq(kv_image_load(&loaded, &options, sim_disk_seam(sim), path, NULL, &tail, NULL), 0);
+    cr_assert_eq(
+        kv_image_load(&loaded, &options, sim_disk_seam(sim), path, NULL, NULL, &tail, NULL), 0);
     cr_assert_eq(tail->size, 0);
     expect_same_items(feed.kv, loaded);
     blob_unref(tail);
@@ -294,7 +301,7 @@ Test(kv_image, p3_believes_no_record_because_its_checksum_fits) {
     cr_assert(sim_disk_peek(sim, path, &bytes));
     struct blob *whole = blob_copy(bytes);
     struct image_header header;
-    cr_assert_eq(image_get_header(blob_slice(whole), &header, NULL), 0);
+    cr_assert_eq(image_get_header(blob_slice(whole), FEATURE_LEVEL, &header, NULL), 0);
     size_t offset = IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE;
     struct image_chunk chunk;
     image_get_chunk(whole->data + offset, &chunk);
@@ -333,7 +340,7 @@ Test(kv_image, s18_refuses_a_newer_version_and_leaves_it_alone) {
     uint64_t before = sim_disk_fingerprint(sim);
     struct kv *loaded;
     struct reason why = {{0}};
-    cr_assert_eq(kv_image_load(&loaded, &options, sim_disk_seam(sim), path, NULL, NULL, &why),
+    cr_assert_eq(kv_image_load(&loaded, &options, sim_disk_seam(sim), path, NULL, NULL, NULL, &why),
                  LKV_EVERSION);
     cr_assert_null(loaded);
     cr_assert_not_null(strstr(why.text, "version 2"));
@@ -467,7 +474,7 @@ Test(kv_image, s28_save_and_load_refuse_when_memory_runs_out_at_any_allocation) 
         struct kv_view *view;
         cr_assert_eq(kv_view_open(feed.kv, &view), 0);
         mem_fail_after(n);
-        rc = kv_image_save(view, disk, dir, path, 1, slice_text("t"), NULL, NULL, NULL);
+        rc = kv_image_save(view, disk, dir, path, owner, slice_text("t"), NULL, NULL, NULL);
         mem_fail_never();
         kv_view_close(view);
         cr_assert(rc == 0 || rc == LKV_ENOMEM);
@@ -478,7 +485,7 @@ Test(kv_image, s28_save_and_load_refuse_when_memory_runs_out_at_any_allocation) 
         struct kv *loaded;
         struct blob *tail;
         mem_fail_after(n);
-        rc = kv_image_load(&loaded, &options, disk, path, NULL, &tail, NULL);
+        rc = kv_image_load(&loaded, &options, disk, path, NULL, NULL, &tail, NULL);
         mem_fail_never();
         cr_assert(rc == 0 || rc == LKV_ENOMEM);
         if (rc == 0) {
@@ -506,7 +513,8 @@ Test(kv_image, keeps_large_values_and_a_large_tail) {
     cr_assert_eq(save_with(feed.kv, sim, blob_slice(value), NULL, NULL), 0);
     struct kv *loaded;
     struct blob *tail;
-    cr_assert_eq(kv_image_load(&loaded, &options, sim_disk_seam(sim), path, NULL, &tail, NULL), 0);
+    cr_assert_eq(
+        kv_image_load(&loaded, &options, sim_disk_seam(sim), path, NULL, NULL, &tail, NULL), 0);
     expect_same_items(feed.kv, loaded);
     cr_assert(slice_equal(blob_slice(tail), blob_slice(value)));
     blob_unref(tail);

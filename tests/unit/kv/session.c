@@ -52,7 +52,7 @@ static uint64_t digest(struct kv *kv) {
     struct kv_view *view;
     uint64_t sum = 0;
     cr_assert_eq(kv_view_open(kv, &view), 0);
-    cr_assert_eq(kv_view_digest(view, &sum), 0);
+    cr_assert_eq(kv_view_digest(view, NULL, &sum), 0);
     kv_view_close(view);
     return sum;
 }
@@ -283,10 +283,11 @@ static struct kv *through_image(struct kv *kv, uint64_t seed) {
     struct reason why = {{0}};
     cr_assert_eq(disk_make_dir(disk, "d"), 0);
     cr_assert_eq(kv_view_open(kv, &view), 0);
-    cr_assert_eq(kv_image_save(view, disk, "d", "d/i", 1, (struct slice){0}, NULL, NULL, &why), 0,
-                 "%s", why.text);
+    cr_assert_eq(kv_image_save(view, disk, "d", "d/i", (struct kv_owner){1, 0}, (struct slice){0},
+                               NULL, NULL, &why),
+                 0, "%s", why.text);
     kv_view_close(view);
-    cr_assert_eq(kv_image_load(&loaded, &options, disk, "d/i", NULL, NULL, &why), 0, "%s",
+    cr_assert_eq(kv_image_load(&loaded, &options, disk, "d/i", NULL, NULL, NULL, &why), 0, "%s",
                  why.text);
     sim_disk_free(sim);
     return loaded;
@@ -312,7 +313,7 @@ Test(kv_session, x_a10_agrees_with_the_naive_model_also_across_images) {
 
 static uint64_t view_digest(struct kv_view *view) {
     uint64_t sum = 0;
-    cr_assert_eq(kv_view_digest(view, &sum), 0);
+    cr_assert_eq(kv_view_digest(view, NULL, &sum), 0);
     return sum;
 }
 
@@ -345,11 +346,13 @@ Test(kv_session, s19_an_image_has_exactly_the_replies_of_the_effects_in_it) {
     struct disk *disk = sim_disk_seam(sim);
     const struct kv_options options = {.hash_seed = 2};
     cr_assert_eq(disk_make_dir(disk, "d"), 0);
-    cr_assert_eq(kv_image_save(view, disk, "d", "d/i", 1, (struct slice){0}, NULL, NULL, NULL), 0);
+    cr_assert_eq(kv_image_save(view, disk, "d", "d/i", (struct kv_owner){1, 0}, (struct slice){0},
+                               NULL, NULL, NULL),
+                 0);
     kv_view_close(view);
     struct feed other = {.term = 1};
     struct kv_image_info info;
-    cr_assert_eq(kv_image_load(&other.kv, &options, disk, "d/i", &info, NULL, NULL), 0);
+    cr_assert_eq(kv_image_load(&other.kv, &options, disk, "d/i", NULL, &info, NULL, NULL), 0);
     other.index = info.stamp.index;
 
     /* Replaying the log behind the image: the second takes effect, the first does not again. */

@@ -56,7 +56,7 @@ Test(lib_meta_image, comes_back_as_it_was) {
     struct meta_image back;
     struct reason why = {{0}};
     encode(&small, &bytes);
-    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), &back, &why), 0, "%s", why.text);
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), 0, "%s", why.text);
     cr_assert_eq(back.cluster_id, small.cluster_id);
     cr_assert_eq(back.group_id, small.group_id);
     cr_assert_eq(back.index, small.index);
@@ -76,16 +76,16 @@ Test(lib_meta_image, every_flipped_bit_and_every_other_length_is_found) {
     encode(&small, &bytes);
     for (size_t i = 0; i < bytes.size * 8; i++) {
         bytes.data[i / 8] ^= (uint8_t)(1 << i % 8);
-        cr_assert_eq(meta_image_decode(buffer_slice(&bytes), &back, &why), LKV_EDAMAGED, "bit %zu",
-                     i);
+        cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), LKV_EDAMAGED,
+                     "bit %zu", i);
         bytes.data[i / 8] ^= (uint8_t)(1 << i % 8);
     }
     for (size_t size = 0; size < bytes.size; size++) {
-        cr_assert_eq(meta_image_decode(slice_of(bytes.data, size), &back, &why), LKV_EDAMAGED,
+        cr_assert_eq(meta_image_decode(slice_of(bytes.data, size), 1, &back, &why), LKV_EDAMAGED,
                      "%zu bytes", size);
     }
     buffer_append(&bytes, "x", 1);
-    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), &back, &why), LKV_EDAMAGED);
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), LKV_EDAMAGED);
     buffer_fini(&bytes);
 }
 
@@ -98,18 +98,40 @@ Test(lib_meta_image, a_newer_version_or_section_is_told) {
     bytes.data[8] = 2;
     uint32_t crc = crc32c(0, slice_of(bytes.data, CRC_AT));
     memcpy(bytes.data + CRC_AT, &crc, 4);
-    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), &back, &why), LKV_EVERSION);
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), LKV_EVERSION);
     buffer_fini(&bytes);
     encode(&small, &bytes);
     bytes.data[HEADER_SIZE] = 3;
     memcpy(&crc, bytes.data + HEADER_CRC_AT, 4);
     crc = crc32c(crc, slice_of(bytes.data + HEADER_SIZE, SECTION_SIZE - 4));
     memcpy(bytes.data + bytes.size - 4, &crc, 4);
-    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), &back, &why), LKV_EVERSION);
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), LKV_EVERSION);
     buffer_fini(&bytes);
     struct meta_image other = small;
     other.feature_level = 2;
     encode(&other, &bytes);
-    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), &back, &why), LKV_EVERSION);
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), LKV_EVERSION);
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 2, &back, &why), 0);
+    cr_assert_eq(back.feature_level, 2);
+    buffer_fini(&bytes);
+}
+
+/* docs/FORMATS.md: what later versions may add without being refused. */
+Test(lib_meta_image, an_optional_section_is_passed_over) {
+    struct buffer bytes;
+    struct meta_image back;
+    struct reason why = {{0}};
+    encode(&small, &bytes);
+    bytes.data[HEADER_CRC_AT - 4] = 2; /* sections */
+    uint32_t header_crc = crc32c(0, slice_of(bytes.data, HEADER_CRC_AT));
+    memcpy(bytes.data + HEADER_CRC_AT, &header_crc, 4);
+    uint32_t crc = crc32c(header_crc, slice_of(bytes.data + HEADER_SIZE, SECTION_SIZE - 4));
+    memcpy(bytes.data + bytes.size - 4, &crc, 4);
+    static const uint8_t section[] = {0x05, 0x00, 0x00, 0x40, 0x01, 0x00, 0x00, 0x00, 'x'};
+    crc = crc32c(header_crc, slice_of(section, sizeof(section)));
+    buffer_append(&bytes, section, sizeof(section));
+    buffer_append(&bytes, &crc, sizeof(crc));
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), 0, "%s", why.text);
+    cr_assert_eq(back.member_count, 2);
     buffer_fini(&bytes);
 }

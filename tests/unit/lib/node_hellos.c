@@ -36,7 +36,7 @@ static int dial(void) {
 static void say_hello(int fd, const char *name, uint64_t id) {
     struct hello hello = {.protocol_min = PROTOCOL_MIN,
                           .protocol_max = PROTOCOL_MAX,
-                          .feature_level = FEATURE_LEVEL,
+                          .feature_level = 1,
                           .member_id = id,
                           .start_counter = 1,
                           .boot_nonce = id + 777,

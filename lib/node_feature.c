@@ -1,0 +1,59 @@
+/* The feature level of the cluster (rule 22): raised by an entry, and only when every member, in the hello
+ * of the connection that stands now, has said that its program knows it. A member that is away, or whose
+ * program is older, holds it down; one that comes with an older program afterwards stops at the entry. */
+#include "lib/node.h"
+#include "lib/peer.h"
+
+/* What all members know; 0 when one of them has not said it. */
+static uint32_t known_by_all(const struct node *node) {
+    uint32_t level = node_knows_level(node);
+    for (size_t i = 0; i < node->peer_count; i++) {
+        const struct peer *peer = node->peers[i];
+        if (!peer->up || peer->hello.member_id != peer->id) {
+            return 0;
+        }
+        level = peer->hello.feature_level < level ? peer->hello.feature_level : level;
+    }
+    return level;
+}
+
+static bool may_propose(const struct node *node) {
+    if (node->role != RAFT_LEADER || node->closing || node->stop_rc != 0 ||
+        node->submit_count > 0) {
+        return false;
+    }
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    return status.noop_index != 0 && node->applied >= status.noop_index;
+}
+
+void node_feature_turn(struct node *node) {
+    /* Nearly always there is nothing above the present level, and this is all that is looked at. */
+    uint32_t present = node->state->feature_level(node);
+    if (node_knows_level(node) <= present || !may_propose(node)) {
+        return;
+    }
+    uint32_t level = known_by_all(node);
+    /* Once in a term: what was submitted is committed, or this leader is not one for long. */
+    bool proposed = node->feature_term == node->term && level <= node->feature_proposed;
+    if (level <= present || proposed) {
+        return;
+    }
+    node->feature = feature_encode(level);
+    if (node->feature == NULL) {
+        return; /* a later turn tries again */
+    }
+    uint32_t size = (uint32_t)node->feature->size;
+    struct raft_event event = {.kind = RAFT_SUBMIT,
+                               .submit = {.sizes = &size, .count = 1, .reserved = true}};
+    node_step(node, &event);
+    if (node->feature != NULL) { /* refused: later again */
+        blob_unref(node->feature);
+        node->feature = NULL;
+        return;
+    }
+    node->feature_term = node->term;
+    node->feature_proposed = level;
+    trace_line(&node->trace, TRACE_INFO, "feature-level",
+               "every member knows level %u, the cluster has %u: proposed", level, present);
+}

@@ -1,0 +1,188 @@
+/* Rule 22: the same log gives the same answers, digest and image, whatever the options, the batches, the
+ * table's seed, the views that are open, the images taken and loaded in between, and the allocator do. */
+#include "base/feature.h"
+#include "base/mem.h"
+#include "base/prng.h"
+#include "feed.h"
+#include "tests/sim/sim_disk.h"
+
+#include <criterion/criterion.h>
+
+enum { ENTRIES = 3000, KEYS = 60, BATCH_MAX = 200 };
+
+static struct entry entries[ENTRIES];
+static struct kv_result first_results[ENTRIES];
+
+static struct blob *random_command(struct prng *prng, uint64_t index) {
+    static char key[8], end[8], value[3000];
+    static uint64_t opened[8]; /* the latest attempts; about half of them succeeded */
+    static size_t opens;
+    uint64_t session = opened[prng_below(prng, 8)];
+    struct kv_command command = {.op = KV_PUT};
+    int size = snprintf(key, sizeof(key), "k%02u", (unsigned)prng_below(prng, KEYS));
+    command.key = slice_of(key, (size_t)size);
+    command.value = slice_of(value, prng_below(prng, 4) == 0 ? sizeof(value) : 5);
+    command.in_term = prng_below(prng, 9) == 0 ? 1 + prng_below(prng, 4) : 0;
+    command.lease = prng_below(prng, 9) == 0 ? 5 : 0;
+    switch (prng_below(prng, 24)) {
+    case 0:
+        command.op = KV_SESSION_OPEN;
+        command.ttl_ms = 1000 + index;
+        command.limit = 8;
+        opened[opens++ % 8] = index;
+        return kv_command_encode(&command);
+    case 1:
+        command.op = prng_below(prng, 2) ? KV_SESSION_CLOSE : KV_SESSION_EXPIRE;
+        command.session = session != 0 ? session : index;
+        return kv_command_encode(&command);
+    case 2:
+    case 3:
+        command.op = KV_DELETE;
+        size = snprintf(end, sizeof(end), "k%02u", (unsigned)prng_below(prng, KEYS));
+        command.end = prng_below(prng, 3) ? (struct slice){0} : slice_of(end, (size_t)size);
+        break;
+    default: break;
+    }
+    if (prng_below(prng, 2) == 0 && session != 0) {
+        command.session = session;
+        command.seq = 1 + prng_below(prng, 20);
+        command.acked_below = prng_below(prng, 5);
+    }
+    return kv_command_encode(&command);
+}
+
+static void make_log(void) {
+    struct prng prng = prng_of(11);
+    for (uint64_t i = 0; i < ENTRIES; i++) {
+        entries[i] = (struct entry){.index = i + 1, .term = 1 + i / 800, .type = ENTRY_COMMAND};
+        if (i == 1000 || i == 2000) {
+            entries[i].type = ENTRY_FEATURE;
+            entries[i].payload = feature_encode(i == 1000 ? 2 : 3);
+        } else if (i % 800 == 0) {
+            entries[i].type = ENTRY_NOOP;
+        } else {
+            entries[i].payload = random_command(&prng, i + 1);
+        }
+        cr_assert(entries[i].payload != NULL || entries[i].type == ENTRY_NOOP);
+    }
+}
+
+/* One replica's life, drawn from its seed. */
+struct replica {
+    struct prng prng;
+    struct kv *kv;
+    struct kv_options options;
+    struct sim_disk *sim;
+    struct kv_view *views[4];
+    void *ballast[16];
+};
+
+static void save(struct replica *replica) {
+    struct kv_view *view;
+    const struct kv_owner owner = {.cluster_id = 1, .group_id = 2};
+    cr_assert_eq(kv_view_open(replica->kv, &view), 0);
+    cr_assert_eq(kv_image_save(view, sim_disk_seam(replica->sim), "d", "d/i", owner,
+                               (struct slice){0}, NULL, NULL, NULL),
+                 0);
+    kv_view_close(view);
+}
+
+/* Something that must change nothing. */
+static void disturb(struct replica *replica) {
+    size_t i = (size_t)prng_below(&replica->prng, 4);
+    struct kv *loaded;
+    switch (prng_below(&replica->prng, 12)) {
+    case 0:
+        kv_view_close(replica->views[i]);
+        cr_assert_eq(kv_view_open(replica->kv, &replica->views[i]), 0);
+        break;
+    case 1:
+        kv_view_close(replica->views[i]);
+        replica->views[i] = NULL;
+        break;
+    case 2: (void)kv_tidy(replica->kv); break;
+    case 3:
+        save(replica);
+        cr_assert_eq(kv_image_load(&loaded, &replica->options, sim_disk_seam(replica->sim), "d/i",
+                                   NULL, NULL, NULL, NULL),
+                     0);
+        kv_restore(replica->kv, loaded);
+        break;
+    default: /* the allocator's state */
+        i = (size_t)prng_below(&replica->prng, 16);
+        mem_free(replica->ballast[i]);
+        replica->ballast[i] = mem_alloc(1 + (size_t)prng_below(&replica->prng, 5000));
+        break;
+    }
+}
+
+static void live(struct replica *replica, uint64_t seed, struct kv_result *results) {
+    *replica = (struct replica){.prng = prng_of(seed), .sim = sim_disk_new(1)};
+    cr_assert_eq(disk_make_dir(sim_disk_seam(replica->sim), "d"), 0);
+    replica->options = (struct kv_options){.hash_seed = prng_next(&replica->prng),
+                                           .feature_level = 3 + (uint32_t)(seed % 3)};
+    cr_assert_eq(kv_open(&replica->kv, &replica->options), 0);
+    size_t done = 0;
+    while (done < ENTRIES) {
+        size_t count = 1 + (size_t)prng_below(&replica->prng, seed % 4 == 0 ? 1 : BATCH_MAX);
+        count = count < ENTRIES - done ? count : ENTRIES - done;
+        size_t applied;
+        struct reason why = {{0}};
+        cr_assert_eq(kv_apply(replica->kv, entries + done, count, results + done, &applied, &why),
+                     0, "%s", why.text);
+        done += applied;
+        disturb(replica);
+    }
+    save(replica);
+}
+
+static void end(struct replica *replica) {
+    for (size_t i = 0; i < 4; i++) {
+        kv_view_close(replica->views[i]);
+    }
+    for (size_t i = 0; i < 16; i++) {
+        mem_free(replica->ballast[i]);
+    }
+    kv_close(replica->kv);
+    sim_disk_free(replica->sim);
+}
+
+static uint64_t digest_of_replica(struct replica *replica) {
+    struct kv_view *view;
+    uint64_t digest;
+    cr_assert_eq(kv_view_open(replica->kv, &view), 0);
+    cr_assert_eq(kv_view_digest(view, NULL, &digest), 0);
+    kv_view_close(view);
+    return digest;
+}
+
+Test(kv_determinism, rule_22_the_same_log_gives_the_same_state_whatever_is_around_it) {
+    static struct kv_result results[ENTRIES];
+    make_log();
+    struct replica first;
+    live(&first, 1, first_results);
+    struct slice image;
+    cr_assert(sim_disk_peek(first.sim, "d/i", &image));
+    size_t once = 0, refused = 0;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        once += first_results[i].repeated;
+        refused += first_results[i].rc != 0;
+    }
+    cr_assert(once > 20 && refused > 100 && refused < ENTRIES / 2, "%zu %zu: not much was tried",
+              once, refused);
+    for (uint64_t seed = 2; seed < 40; seed++) {
+        struct replica other;
+        live(&other, seed, results);
+        cr_assert_eq(memcmp(results, first_results, sizeof(results)), 0, "seed %zu", (size_t)seed);
+        cr_assert_eq(digest_of_replica(&other), digest_of_replica(&first));
+        cr_assert_eq(kv_feature_level(other.kv), 3);
+        struct slice bytes;
+        cr_assert(sim_disk_peek(other.sim, "d/i", &bytes));
+        cr_assert(slice_equal(bytes, image), "the images differ");
+        end(&other);
+    }
+    end(&first);
+    for (size_t i = 0; i < ENTRIES; i++) {
+        blob_unref(entries[i].payload);
+    }
+}
