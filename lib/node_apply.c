@@ -271,6 +271,7 @@ void node_apply(struct node *node) {
         return;
     }
     if (node->installing) { /* its log ends nowhere yet: it must not campaign */
+        publish_role(node);
         set_gate(node);
         return;
     }

@@ -176,6 +176,12 @@ static void write_done(struct loop_job *base) {
     }
 }
 
+/* Rule 31: an image of a later term is like its entries: not before the program has stopped acting. */
+static bool program_acts(const struct node *node, uint64_t term) {
+    const struct role *role = &node->role_events;
+    return term > role->term && (role->kind == ROLE_READY || role_gate_closed(role));
+}
+
 /* Gives the restart to the log thread once nothing of the old log waits to be written before it, also
  * not for room on a full disk: entries of the old log do not fit behind the image. */
 void node_image_receive_turn(struct node *node) {
@@ -185,6 +191,9 @@ void node_image_receive_turn(struct node *node) {
         return;
     }
     struct image_receive *receive = node->receive;
+    if (program_acts(node, receive->term)) {
+        return; /* what frees the message wakes the loop */
+    }
     node->restart_given = true;
     if (raft_keeps_log(node->raft, receive->index, receive->term)) {
         struct reason why = {{0}};

@@ -22,6 +22,7 @@ static const struct number numbers[] = {
     NUMBER(faults_at_founding),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),
+    NUMBER(late_permille),
     NUMBER(keys),
     NUMBER(hot_permille),
     NUMBER(value_bytes_max),

@@ -165,6 +165,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_fault = prng_of(prng_next(&seeds));
     world->prng_load = prng_of(prng_next(&seeds));
     world->prng_life = prng_of(prng_next(&seeds));
+    world->prng_program = prng_of(plan->seed ^ UINT64_C(0x9a3e9a3e9a3e9a3e));
     list_init(&world->ops);
     sim_model_init(&world->model);
     sim_net_init(&world->net, &world->time, prng_next(&seeds), plan->nodes, &plan->net);

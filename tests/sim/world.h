@@ -14,6 +14,7 @@
 #include "tests/sim/sim_loop.h"
 #include "tests/sim/sim_net.h"
 #include "tests/sim/world_model.h"
+#include "tests/sim/world_roles.h"
 
 enum { SIM_NODES_MAX = 7, SIM_CLIENTS_MAX = 16 };
 
@@ -65,6 +66,7 @@ struct sim_plan {
     uint64_t timeout_ms;
     uint32_t session_permille; /* of a client's writes that are in its session */
     uint64_t session_ttl_ms;
+    uint32_t late_permille; /* of stepping_down messages that a program frees late */
 
     uint64_t chaos_ms;       /* how long faults go on */
     uint64_t fault_pause_ms; /* between them, on average */
@@ -104,6 +106,7 @@ struct sim_node {
     bool rot_wanted;  /* its disk rots as soon as that may be */
     uint64_t seen_filled;
     struct sim_event restart, death, disk_heals, supervise;
+    struct sim_program program;
 
     /* What the checker saw of this life. */
     uint64_t seen_next, seen_term; /* the window up to here is in the model; term of the last */
@@ -139,7 +142,7 @@ struct sim_world {
     struct sim_plan plan;
     struct sim_time time;
     struct sim_net net;
-    struct prng prng_fault, prng_load, prng_life;
+    struct prng prng_fault, prng_load, prng_life, prng_program;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
     bool load_on;

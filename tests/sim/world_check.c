@@ -260,6 +260,7 @@ void sim_check_node(struct sim_node *node) {
     if (n->raft != NULL && n->running) {
         check_core(node);
     }
+    sim_program_check(node);
     if (n->stop_rc != 0 && node->state == SIM_UP) {
         sim_node_stopped(node);
     }

@@ -196,6 +196,7 @@ void sim_world_heal(struct sim_world *world) {
     sim_world_tell(world, "everything heals");
     sim_event_cancel(&world->time, &world->fault);
     sim_net_mend_all(&world->net);
+    sim_programs_release(world);
     struct sim_net_options *net = &world->net.options;
     uint64_t quick_ns = world->plan.election_ms * MS_NS / 16;
     net->spike_permille = 0;

@@ -39,6 +39,7 @@ static void on_died(void *owner) {
 /* ------------------------------------------------------------------ ends */
 
 static void end_of_life(struct sim_node *node) {
+    sim_program_end(node);
     sim_loop_fini(&node->loop);
     sim_host_forget(&node->world->net.hosts[node->number]);
     node->state = SIM_DOWN;
@@ -174,6 +175,7 @@ void sim_node_start(struct sim_node *node) {
     node->loop.base.events = node_loop_events(node->node);
     sim_world_tell(world, "%s: starts, life %u", node->name, node->lives);
     sim_check_life_begins(node);
+    sim_program_begin(node);
     node_turn(node->node);
     sim_loop_leave(&node->loop);
     sim_loop_pause(&node->loop, sim_loop_disk_ns(&node->loop)); /* recovery took its time */
@@ -226,6 +228,7 @@ void sim_node_stopped(struct sim_node *node) {
 void sim_node_init(struct sim_node *node, struct sim_world *world, unsigned number) {
     *node = (struct sim_node){.world = world, .number = number, .state = SIM_DOWN};
     (void)snprintf(node->name, sizeof(node->name), "n%u", number + 1);
+    sim_program_init(node);
     node->restart.fire = fire_restart;
     node->death.fire = fire_death;
     node->disk_heals.fire = fire_disk_heals;

@@ -107,7 +107,9 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     draw_disk(&prng, &plan.disk);
     draw_load(&prng, &plan);
     draw_faults(&prng, &plan);
-    draw_sessions(&prng, &plan); /* last: what came before it stays as it was for each seed */
+    draw_sessions(&prng, &plan);
+    /* What is new comes last: all before it stays as it was for each seed. */
+    plan.late_permille = (uint32_t)PICK(&prng, 0, 0, 300, 1000);
     return plan;
 }
 
