@@ -14,8 +14,8 @@ void commit_up_to(struct raft *raft, uint64_t index) {
 void commit_by_counting(struct raft *raft) {
     uint64_t durable[RAFT_MEMBERS_MAX] = {0};
     for (size_t i = 0; i < raft->config.count; i++) {
-        /* The leader's own copy counts like any other: when it is durable. */
-        durable[i] = i == raft->self_slot ? raft->durable : raft->peers[i].match;
+        /* The leader's own copy counts like any other: when it is durable, and can be read. */
+        durable[i] = i == raft->self_slot ? log_sound(raft) : raft->peers[i].match;
     }
     uint64_t index = config_quorum_value(&raft->config, durable);
     /* Only entries of its own term commit by counting, the older ones with them (figure 8, R10). */

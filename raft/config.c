@@ -53,6 +53,11 @@ bool config_quorum(const struct raft_config *config, uint32_t mask) {
     return majority(config, mask, false) && (!joint || majority(config, mask, true));
 }
 
+bool config_majority_of_any(const struct raft_config *config, uint32_t mask) {
+    bool joint = set_size(config, true) > 0;
+    return majority(config, mask, false) || (joint && majority(config, mask, true));
+}
+
 /* The smallest value of the majority with the highest values. */
 static uint64_t majority_value(const struct raft_config *config,
                                const uint64_t values[RAFT_MEMBERS_MAX], bool old) {

@@ -17,6 +17,10 @@ bool config_votes(const struct raft_config *config, size_t slot);
  * without any voter. */
 bool config_quorum(const struct raft_config *config, uint32_t mask);
 
+/* Whether the members in `mask` are a majority of at least one voting set: enough, perhaps, for
+ * something to have been committed by them. */
+bool config_majority_of_any(const struct raft_config *config, uint32_t mask);
+
 /* The highest value that a quorum has reached: of each set's values the majority's smallest, and of
  * the two sets the smaller. 0 without any voter. */
 uint64_t config_quorum_value(const struct raft_config *config,

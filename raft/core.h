@@ -12,6 +12,7 @@
 #include "base/prng.h"
 #include "raft/config.h"
 #include "raft/early.h"
+#include "raft/gaps.h"
 #include "raft/progress.h"
 #include "raft/raft.h"
 #include "raft/sizes.h"
@@ -76,6 +77,35 @@ struct transfer {
     uint64_t deadline_ns;
 };
 
+/* What one peer last said about the gap that is asked about. */
+struct repair_heard {
+    bool answered;
+    enum raft_repair_answer answer;
+    uint64_t shared_index, shared_term;
+};
+
+/* Getting the entries of the first gap from the peers (repair.c). */
+struct repair {
+    uint64_t due_ns; /* when the peers are asked again; UINT64_MAX: nothing is to be asked */
+    uint64_t round;  /* of the question below: answers to earlier ones are dropped */
+    struct gap question;
+    uint64_t prev_term;                          /* term of question.first - 1 */
+    struct repair_heard heard[RAFT_MEMBERS_MAX]; /* at the configuration's positions */
+    size_t donor;                                /* asked for entries or an image ... */
+    uint64_t donor_until_ns;                     /* ... and given so long; 0: nobody is */
+    uint64_t fill_no, fill_first, fill_last;     /* the fill on its way to the disk; 0: none is */
+    uint64_t hopeless_ns; /* nobody can proceed, and then it is given up; 0: not so */
+};
+
+/* An end that is not known (catchup.c). */
+struct catchup {
+    uint64_t context;  /* of the newest question */
+    uint64_t asked_ns; /* when; 0: no question is out */
+    uint64_t target; /* the leader's answer: durable through here, the end is known; 0: none yet */
+    bool settling;   /* it is being made durable ... */
+    bool doubted;    /* ... and was doubted again meanwhile: that does not count */
+};
+
 struct raft {
     /* immutable after open */
     uint64_t self;
@@ -104,6 +134,14 @@ struct raft {
     uint64_t before_first_term; /* term of entry first - 1; 0: unknown */
     uint64_t image_index, image_term;
     uint64_t durable, commit, applied;
+    uint64_t reported; /* what the owner may apply, as last told */
+
+    /* damage (rule 11) */
+    struct gaps gaps;
+    bool end_unknown;
+    uint64_t cuts; /* so far: what was read before a cut may not be what is there now */
+    struct repair repair;
+    struct catchup catchup;
 
     /* the disk */
     struct writes writes;
@@ -166,17 +204,36 @@ void update_drop(struct raft *raft, uint64_t token);
 void update_fetch(struct raft *raft, struct raft_fetch fetch);
 void update_install(struct raft *raft, uint64_t peer);
 void update_read(struct raft *raft, struct raft_read_result result);
+void update_fill(struct raft *raft, struct raft_fill fill);
 
 /* ------------------------------------------------------------------ log.c */
 
-void log_append(struct raft *raft, uint64_t term, uint32_t size); /* after sizes_reserve */
-void log_cut(struct raft *raft, uint64_t from);
+void log_append(struct raft *raft, uint64_t term, uint32_t size);   /* after sizes_reserve */
+void log_cut(struct raft *raft, uint64_t from, uint64_t prev_term); /* term of from - 1 */
 bool log_reserve(struct raft *raft, size_t count);
 uint64_t log_last_term(const struct raft *raft);
 void log_save_vote(struct raft *raft);
 void log_write_end(struct raft *raft); /* gives this step's write its number */
 void log_persisted(struct raft *raft, uint64_t write_no);
 bool log_vote_is_durable(const struct raft *raft);
+
+/* The first gap above the durable image; NULL: none. What lies at or below the image blocks nothing. */
+struct gap *log_blocked(const struct raft *raft);
+
+/* Up to here entries are durable and can be read, or are covered by the image. */
+uint64_t log_sound(const struct raft *raft);
+
+/* The highest index at most `limit` whose term is known to be this one, or, with `or_lower`, this one or
+ * a lower one; 0: none is known. */
+uint64_t log_last_known(const struct raft *raft, uint64_t term, uint64_t limit, bool or_lower);
+
+/* The gap's first entry, or what is known around it, has changed: when the terms at both ends are the
+ * same, so are all between. */
+void log_gap_changed(struct raft *raft, struct gap *gap);
+
+/* What a follower states as received; without a known end only what is durable: the leader counts on
+ * that for how much may be on the way (progress.h). */
+uint64_t log_received_to_state(const struct raft *raft);
 
 /* Durable in a durable term: what an acknowledgement may state (rule 2). */
 uint64_t log_durable_to_state(const struct raft *raft, uint64_t index);
@@ -211,6 +268,7 @@ void leader_peer(struct raft *raft, const struct raft_event *event);
 /* ------------------------------------------------------------------ replicate.c */
 
 void replicate_to(struct raft *raft, size_t slot);
+void replicate_image(struct raft *raft, size_t slot); /* in any role; the peer is up */
 void replicate_to_all(struct raft *raft);
 void replicate_again(struct raft *raft, size_t slot, uint64_t first, uint64_t last);
 void leader_fetched(struct raft *raft, const struct raft_event *event);
@@ -253,6 +311,32 @@ bool disk_can_vote(const struct raft *raft);
 void disk_watch(struct raft *raft); /* leader: hands over when its own disk is sick (rule 5) */
 void disk_failed(struct raft *raft);
 bool disk_quorum_has_room(const struct raft *raft, enum raft_room needed);
+
+/* ------------------------------------------------------------------ repair.c */
+
+bool repair_may_lead(const struct raft *raft); /* rule 11: whoever is damaged does not campaign */
+void repair_tick(struct raft *raft);
+void repair_changed(struct raft *raft); /* gaps, the configuration, the end: ask (again) at once */
+void repair_damaged(struct raft *raft, const struct raft_event *event);
+void repair_filled(struct raft *raft); /* the fill is durable */
+void repair_reply(struct raft *raft, const struct raft_message *message, uint64_t token);
+void repair_peer_restarted(struct raft *raft, size_t slot); /* its answers count no more */
+
+/* ------------------------------------------------------------------ donate.c */
+
+void donate_request(struct raft *raft, const struct raft_message *message);
+void donate_fetched(struct raft *raft, const struct raft_event *event);
+
+/* ------------------------------------------------------------------ catchup.c */
+
+void catchup_ask(struct raft *raft);
+void catchup_request(struct raft *raft, size_t slot, const struct raft_message *message);
+void catchup_confirm(struct raft *raft); /* leader: an echo came */
+void catchup_reply(struct raft *raft, const struct raft_message *message);
+void catchup_lost_leader(struct raft *raft);
+void catchup_check(struct raft *raft); /* entries became durable */
+void catchup_settled(struct raft *raft);
+void catchup_doubted(struct raft *raft);
 
 /* ------------------------------------------------------------------ image.c */
 

@@ -24,7 +24,9 @@ bool disk_quorum_has_room(const struct raft *raft, enum raft_room needed) {
 
 /* Leading without being able to write helps nobody, unless nobody else could do better. */
 void disk_watch(struct raft *raft) {
-    bool sick = raft->room != RAFT_ROOM_FREE || disk_stuck(raft, raft->options.disk_hang_ms);
+    const struct gap *gap = log_blocked(raft);
+    bool sick = raft->room != RAFT_ROOM_FREE || disk_stuck(raft, raft->options.disk_hang_ms) ||
+                (gap != NULL && gap->last > raft->applied); /* rule 11: it cannot apply that */
     if (!sick || transfer_pending(raft)) {
         return;
     }

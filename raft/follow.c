@@ -5,7 +5,11 @@
  *
  * An append whose previous entry is in our log extends `verified`; an entry that contradicts one
  * beyond it cuts there. What arrives before its predecessors is kept (early.h) and the missing range
- * is asked for. Acknowledged is what is verified *and* durable, in a durable term (rule 2). */
+ * is asked for. Acknowledged is what is verified *and* durable, in a durable term (rule 2).
+ *
+ * Entries of ours that cannot be read are no conflict (rule 11): while their terms are not known they are
+ * neither cut nor overwritten, but asked for (repair.c). What the leader has further on may prove that
+ * they are its entries, or from where on they are not. */
 #include "raft/core.h"
 
 enum outcome { TAKEN, MISMATCH, REFUSED };
@@ -36,6 +40,7 @@ static void drop_early(struct raft *raft) {
 void follow_reset(struct raft *raft) {
     drop_early(raft);
     raft->stream = (struct stream){.verified = raft->commit};
+    catchup_lost_leader(raft);
 }
 
 /* False: the message is an old leader's, or from a second leader of one term, and is not obeyed. */
@@ -65,7 +70,7 @@ static struct raft_message *reply(struct raft *raft, enum raft_append_result res
     struct raft_message *message = update_message(raft, RAFT_APPEND_REPLY, raft->leader);
     message->append_reply.result = result;
     message->append_reply.request_no = request_no;
-    message->append_reply.received = raft->stream.verified;
+    message->append_reply.received = log_received_to_state(raft);
     message->append_reply.durable = log_durable_to_state(raft, raft->stream.verified);
     message->append_reply.room = raft->room;
     return message;
@@ -98,9 +103,14 @@ static void reply_newer_term(struct raft *raft, const struct raft_message *messa
 static void reply_conflict(struct raft *raft, const struct request *request) {
     struct raft_message *message = reply(raft, RAFT_APPEND_CONFLICT, request->request_no);
     uint64_t term = raft_term_at(raft, request->prev_index);
+    const struct gap *gap = gaps_unknown_at(&raft->gaps, request->prev_index);
     message->append_reply.conflict_term = term;
-    message->append_reply.conflict_first =
-        term != 0 ? terms_run_first(&raft->terms, request->prev_index) : raft->last + 1;
+    if (gap != NULL) {
+        message->append_reply.conflict_first = gap->unknown_from; /* before it our logs may meet */
+    } else {
+        message->append_reply.conflict_first =
+            term != 0 ? terms_run_first(&raft->terms, request->prev_index) : raft->last + 1;
+    }
 }
 
 /* What is missing before entry `last + 1`, or before the first early request if that is lower. At
@@ -126,22 +136,23 @@ static void reply_gap(struct raft *raft, uint64_t request_no, uint64_t last) {
 
 /* ------------------------------------------------------------------ taking entries */
 
-/* Entries that we hold already: verified, or about to be. Gives how many; stops the node when they
- * contradict what is committed (rule 13). */
-static uint32_t skip_known(struct raft *raft, const struct request *request) {
-    uint32_t i = 0;
-    for (; i < request->count; i++) {
-        uint64_t index = request->prev_index + 1 + i;
-        uint64_t term = index < raft->first ? 0 : raft_term_at(raft, index);
-        bool below_log = index < raft->first; /* covered by our image (P5) */
-        if (index > raft->last || (!below_log && term != request->entries[i].term)) {
-            break;
-        }
-        if (index > raft->stream.verified) {
-            raft->stream.verified = index;
+static uint64_t request_term(const struct request *request, uint64_t index) {
+    return index == request->prev_index ? request->prev_term
+                                        : request->entries[index - request->prev_index - 1].term;
+}
+
+/* Terms of our entries in the gap are not known from `index` on, but lie between those of its ends. The
+ * leader's first entry of the last one's term is ours too, as all before it: one leader made them all.
+ * A higher term, or the gap's end without that term, is another entry than ours. Gives the index where
+ * that is decided; 0: not by this request. */
+static uint64_t decided_at(const struct request *request, const struct gap *gap, uint64_t index) {
+    uint64_t end = request->prev_index + request->count;
+    for (; index <= end && index <= gap->last; index++) {
+        if (request_term(request, index) >= gap->last_term || index == gap->last) {
+            return index;
         }
     }
-    return i;
+    return 0;
 }
 
 /* Asked to cut what is committed, or what this very leader confirmed: never done. */
@@ -154,6 +165,55 @@ static bool contradicts(struct raft *raft, uint64_t index) {
         return true;
     }
     return index <= raft->stream.verified;
+}
+
+/* False: nothing more of the request can be judged. */
+static bool cross_gap(struct raft *raft, const struct request *request, const struct gap *gap,
+                      uint64_t index) {
+    uint64_t at = decided_at(request, gap, index);
+    if (at == 0) {
+        return false;
+    }
+    uint64_t same = at;
+    if (request_term(request, at) != gap->last_term) {
+        if (contradicts(raft, at)) {
+            return false;
+        }
+        same = at - 1;
+        /* The leader's entries before it are ours from now on, though we cannot read them. */
+        log_cut(raft, at, request_term(request, at - 1));
+    }
+    if (same > raft->stream.verified) {
+        raft->stream.verified = same;
+    }
+    return true;
+}
+
+/* Entries that we hold already: verified, or about to be. Gives how many; stops the node when they
+ * contradict what is committed (rule 13). Entries in a gap that it cannot judge count as held. */
+static uint32_t skip_known(struct raft *raft, const struct request *request) {
+    uint32_t i = 0;
+    for (; i < request->count; i++) {
+        uint64_t index = request->prev_index + 1 + i;
+        const struct gap *gap = gaps_unknown_at(&raft->gaps, index);
+        if (gap != NULL && index > raft->stream.verified) {
+            if (!cross_gap(raft, request, gap, index)) {
+                return request->count;
+            }
+            i = (uint32_t)(raft->stream.verified - request->prev_index) - 1;
+            continue;
+        }
+        uint64_t term = index < raft->first ? 0 : raft_term_at(raft, index);
+        /* Covered by our image (P5), or in a gap and known to be the leader's. */
+        bool below_log = index < raft->first || gap != NULL;
+        if (index > raft->last || (!below_log && term != request->entries[i].term)) {
+            break;
+        }
+        if (index > raft->stream.verified) {
+            raft->stream.verified = index;
+        }
+    }
+    return i;
 }
 
 static bool no_room(const struct raft *raft, const struct request *request, uint32_t from) {
@@ -178,7 +238,7 @@ static void append_rest(struct raft *raft, const struct request *request, uint32
         return;
     }
     if (first <= raft->last) {
-        log_cut(raft, first);
+        log_cut(raft, first, request_term(request, first - 1));
     }
     for (uint32_t i = from; i < request->count; i++) {
         log_append(raft, request->entries[i].term, request->entries[i].size);
@@ -187,11 +247,18 @@ static void append_rest(struct raft *raft, const struct request *request, uint32
     update_take(raft, request->token, first, raft->last);
 }
 
+/* In a gap, the last one's term is known to be ours as far as the leader has it (see decided_at). */
+static bool meets(const struct raft *raft, const struct request *request) {
+    const struct gap *gap = gaps_unknown_at(&raft->gaps, request->prev_index);
+    uint64_t term = gap != NULL ? gap->last_term : raft_term_at(raft, request->prev_index);
+    return term == request->prev_term;
+}
+
 /* Batches are only framing: every entry stands for itself (L11), and what we have is never cut for
  * being sent again (R12). */
 static enum outcome take(struct raft *raft, const struct request *request) {
     if (request->prev_index > raft->stream.verified) {
-        if (raft_term_at(raft, request->prev_index) != request->prev_term) {
+        if (!meets(raft, request)) {
             return MISMATCH;
         }
         raft->stream.verified = request->prev_index;
@@ -324,7 +391,7 @@ void follow_heartbeat(struct raft *raft, const struct raft_message *message) {
     commit_up_to(raft, raft->stream.leader_commit);
     struct raft_message *answer = update_message(raft, RAFT_HEARTBEAT_REPLY, message->from);
     answer->heartbeat_reply.round = message->heartbeat.round;
-    answer->heartbeat_reply.received = raft->stream.verified;
+    answer->heartbeat_reply.received = log_received_to_state(raft);
     answer->heartbeat_reply.durable = log_durable_to_state(raft, raft->stream.verified);
     answer->heartbeat_reply.room = raft->room;
     read_heard_leader(raft);

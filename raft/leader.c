@@ -207,6 +207,7 @@ void leader_heartbeat_reply(struct raft *raft, size_t slot, const struct raft_me
     if (round > peer->echo) {
         peer->echo = round;
         read_confirm(raft);
+        catchup_confirm(raft);
     }
     if (raft->round - round < ROUNDS_REMEMBERED) {
         (void)progress_beat(peer, &raft->options, message->heartbeat_reply.received,
@@ -232,6 +233,9 @@ void leader_peer(struct raft *raft, const struct raft_event *event) {
     }
     bool restarted = event->peer.boot_nonce != peer->boot_nonce;
     peer->boot_nonce = event->peer.boot_nonce;
+    if (restarted) {
+        repair_peer_restarted(raft, slot);
+    }
     if (raft->role != RAFT_LEADER) {
         return;
     }

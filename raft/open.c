@@ -54,6 +54,35 @@ static int check_runs(const struct raft_start *start, struct reason *why) {
     return 0;
 }
 
+/* The term of an entry that is in no gap, or the last one of a gap, as the start states it. */
+static uint64_t stated_term(const struct raft_start *start, uint64_t index) {
+    uint64_t term = index == start->image_index ? start->image_term : 0;
+    for (size_t i = 0; i < start->run_count && start->runs[i].first <= index; i++) {
+        term = start->runs[i].term;
+    }
+    for (size_t i = 0; i < start->gap_count; i++) {
+        term = start->gaps[i].last == index ? start->gaps[i].last_term : term;
+    }
+    return term;
+}
+
+static int check_gaps(const struct raft_start *start, struct reason *why) {
+    uint64_t before = start->image_index > start->first - 1 ? start->image_index : start->first - 1;
+    for (size_t i = 0; i < start->gap_count; i++) {
+        const struct raft_gap *gap = &start->gaps[i];
+        bool fits = gap->first > before && gap->first <= gap->last && gap->last <= start->last;
+        if (!fits || gap->last_term == 0 || gap->last_term < stated_term(start, gap->first - 1) ||
+            (gap->last < start->last && gap->last_term > stated_term(start, gap->last + 1) &&
+             (i + 1 == start->gap_count || gap[1].first != gap->last + 1))) {
+            return reason_set(why, LKV_EINVAL, "gap %zu (%llu..%llu, term %llu) is wrong", i,
+                              (unsigned long long)gap->first, (unsigned long long)gap->last,
+                              (unsigned long long)gap->last_term);
+        }
+        before = gap->last;
+    }
+    return 0;
+}
+
 static int check(const struct raft_start *start, struct reason *why) {
     if (start->self == RAFT_NOBODY || !config_valid(&start->config)) {
         return reason_set(why, LKV_EINVAL, "member ids must be non-zero, ascending and at most %d",
@@ -63,7 +92,25 @@ static int check(const struct raft_start *start, struct reason *why) {
     if (rc == 0) {
         rc = check_log(start, why);
     }
-    return rc == 0 ? check_runs(start, why) : rc;
+    rc = rc == 0 ? check_runs(start, why) : rc;
+    return rc == 0 ? check_gaps(start, why) : rc;
+}
+
+/* From the first to the last, so that the term before each is settled. */
+static bool set_gaps(struct raft *raft, const struct raft_start *start) {
+    for (size_t i = 0; i < start->gap_count; i++) {
+        const struct raft_gap *from = &start->gaps[i];
+        struct gap gap = {.first = from->first,
+                          .last = from->last,
+                          .last_term = from->last_term,
+                          .unknown_from = from->first};
+        if (!terms_set(&raft->terms, gap.first, gap.last, gap.last_term, raft->last) ||
+            !gaps_push(&raft->gaps, gap)) {
+            return false;
+        }
+        log_gap_changed(raft, &raft->gaps.items[raft->gaps.count - 1]);
+    }
+    return !raft->no_memory;
 }
 
 static void set_log(struct raft *raft, const struct raft_start *start) {
@@ -71,7 +118,7 @@ static void set_log(struct raft *raft, const struct raft_start *start) {
     raft->voted_for = raft->durable_vote = start->voted_for;
     raft->first = start->first;
     raft->last = raft->durable = start->last;
-    raft->image_index = raft->commit = raft->applied = start->image_index;
+    raft->image_index = raft->commit = raft->applied = raft->reported = start->image_index;
     raft->image_term = start->image_term;
     sizes_init(&raft->sizes, start->last + 1);
     if (raft->terms.count > 0 && raft->terms.runs[0].first < start->first) {
@@ -105,6 +152,12 @@ int raft_open(struct raft **out, const struct raft_start *start, struct reason *
     raft->may_campaign = !start->campaign_gate;
     raft->room = RAFT_ROOM_FREE;
     set_log(raft, start);
+    if (!set_gaps(raft, start)) {
+        raft_close(raft);
+        return reason_set(why, LKV_ENOMEM, "no memory for the consensus core");
+    }
+    raft->end_unknown = start->end_unknown;
+    raft->repair.due_ns = repair_may_lead(raft) ? UINT64_MAX : raft->now_ns;
     raft->told_term = raft->term;
     raft->stream.verified = raft->commit;
     election_arm(raft);
@@ -127,6 +180,7 @@ void raft_close(struct raft *raft) {
     sizes_fini(&raft->sizes);
     writes_fini(&raft->writes);
     early_fini(&raft->early);
+    gaps_fini(&raft->gaps);
     mem_free(raft->reads.items);
     mem_free(raft);
 }

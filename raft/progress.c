@@ -36,7 +36,9 @@ static void requests_clear(struct progress *peer) {
 
 /* Durable requests leave the window of what may be on the way. */
 static void requests_release(struct progress *peer) {
-    while (peer->request_count > 0 && request_at(peer, 0)->last <= peer->match) {
+    /* An absent peer states nothing as durable; what it states as received is durable there. */
+    uint64_t done = peer->absent ? peer->received : peer->match;
+    while (peer->request_count > 0 && request_at(peer, 0)->last <= done) {
         peer->inflight_bytes -= request_at(peer, 0)->bytes;
         peer->request_head = (peer->request_head + 1) % peer->request_capacity;
         peer->request_count--;
@@ -77,11 +79,12 @@ bool progress_reset(struct progress *peer, const struct raft_options *options, u
     peer->next = next;
     /* request_no goes on: replies to an earlier life's requests stay recognizable */
     peer->stream_no = peer->request_no + 1;
-    peer->probe_sent = peer->paused = false;
+    peer->probe_sent = peer->paused = peer->absent = false;
     peer->stuck_ns = 0;
     peer->room = RAFT_ROOM_FREE;
     peer->gap_first = peer->gap_ns = 0;
     peer->losses = 0;
+    peer->catchup.round = 0; /* it was another life's question */
     return true;
 }
 
@@ -146,6 +149,7 @@ uint64_t progress_resent(struct progress *peer) {
 
 bool progress_acked(struct progress *peer, uint64_t durable, uint64_t received, uint64_t now_ns) {
     bool advanced = durable > peer->match;
+    peer->absent = peer->absent && durable == 0;
     if (advanced) {
         peer->match = durable;
     }

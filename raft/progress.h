@@ -29,6 +29,20 @@ struct progress_request {
     uint64_t sent_ns;
 };
 
+/* Entries that are being read from disk for a peer's repair (donate.c). */
+struct donation {
+    bool fetching; /* a FETCHED is owed to us */
+    uint64_t boot_nonce, round;
+    uint64_t first, shared_index, shared_term;
+    uint64_t cuts; /* of our log, when it was asked for */
+};
+
+/* An answer that a heartbeat round must confirm first (catchup.c). */
+struct catchup_owed {
+    uint64_t round; /* 0: none */
+    uint64_t context, boot_nonce, index;
+};
+
 struct progress {
     /* of the peer, whoever leads */
     bool up;
@@ -36,9 +50,11 @@ struct progress {
     bool fetching;       /* a FETCHED is owed to us ... */
     uint64_t fetch_from, fetch_term;
     bool installing; /* ... an IMAGE_SENT is */
+    struct donation donation;
 
     /* of this leader's term */
     enum raft_progress_state state;
+    bool absent;          /* does not know its end: what it has counts for nothing (rule 11) */
     uint64_t match;       /* verified and durable there; never falls but by a restart */
     uint64_t received;    /* verified and in its memory, >= match */
     uint64_t received_ns; /* when it last told more */
@@ -55,6 +71,7 @@ struct progress {
 
     uint64_t heard_ns; /* 0: never */
     uint64_t echo;     /* highest heartbeat round that came back */
+    struct catchup_owed catchup;
     uint64_t stuck_ns; /* since when received > durable without any advance; 0: is not so */
     enum raft_room room;
     uint64_t gap_first, gap_ns; /* the last small retransmission */

@@ -77,17 +77,25 @@ static bool entries_sane(const struct raft_message *message) {
     return true;
 }
 
+/* Of the entries of a repair reply the gap itself is the measure (repair.c). */
+static bool donated_sane(const struct raft_message *message) {
+    uint32_t count = message->repair_reply.count;
+    return message->repair_reply.first <= INDEX_MAX && count <= RAFT_APPEND_ENTRIES_MAX &&
+           (count == 0 || message->repair_reply.entries != NULL);
+}
+
 static bool message_sane(const struct raft *raft, const struct raft_message *message) {
     return message->to == raft->self && message->from != raft->self &&
            message->from != RAFT_NOBODY && message->term <= TERM_MAX &&
-           (message->kind != RAFT_APPEND || entries_sane(message));
+           (message->kind != RAFT_APPEND || entries_sane(message)) &&
+           (message->kind != RAFT_REPAIR_REPLY || donated_sane(message));
 }
 
 /* With a disk that hangs, what would only queue up more writes is not listened to. */
 static bool would_overfill(const struct raft *raft, const struct raft_message *message) {
     return raft->writes.count >= WRITES_MAX &&
            (message->kind == RAFT_APPEND || message->kind == RAFT_VOTE_REQUEST ||
-            message->term > raft->term);
+            message->kind == RAFT_REPAIR_REPLY || message->term > raft->term);
 }
 
 /* Replies to a leader. L4: term and sender are checked before anything else. */
@@ -110,6 +118,13 @@ static void reply_to_leader(struct raft *raft, const struct raft_message *messag
     }
 }
 
+static void reply_to_asker(struct raft *raft, const struct raft_message *message) {
+    size_t slot = config_find(&raft->config, message->from);
+    if (slot < raft->config.count) {
+        catchup_request(raft, slot, message);
+    }
+}
+
 static void receive(struct raft *raft, const struct raft_message *message, uint64_t token) {
     ASSERT(token != 0);
     if (!message_sane(raft, message) || would_overfill(raft, message)) {
@@ -125,10 +140,10 @@ static void receive(struct raft *raft, const struct raft_message *message, uint6
     case RAFT_READ_REQUEST: read_request(raft, message); break;
     case RAFT_READ_REPLY: read_reply(raft, message); break;
     case RAFT_TRANSFER_NOW: transfer_now(raft, message); break;
-    case RAFT_REPAIR_REQUEST:
-    case RAFT_REPAIR_REPLY:
-    case RAFT_CATCHUP_REQUEST:
-    case RAFT_CATCHUP_REPLY: break;
+    case RAFT_REPAIR_REQUEST: donate_request(raft, message); break;
+    case RAFT_REPAIR_REPLY: repair_reply(raft, message, token); break;
+    case RAFT_CATCHUP_REQUEST: reply_to_asker(raft, message); break;
+    case RAFT_CATCHUP_REPLY: catchup_reply(raft, message); break;
     }
 }
 
@@ -150,6 +165,7 @@ static void persisted(struct raft *raft, uint64_t write_no) {
     } else {
         commit_up_to(raft, raft->stream.leader_commit);
         follow_persisted(raft);
+        catchup_check(raft);
     }
 }
 
@@ -191,10 +207,19 @@ static void tick(struct raft *raft) {
     } else {
         election_tick(raft);
     }
+    repair_tick(raft);
 }
 
 static void transfer_event(struct raft *raft, uint64_t target) {
     raft->update->submit_rc = transfer_begin(raft, target);
+}
+
+static void fetched(struct raft *raft, const struct raft_event *event) {
+    if (event->fetched.repair) {
+        donate_fetched(raft, event);
+    } else {
+        leader_fetched(raft, event);
+    }
 }
 
 static void dispatch(struct raft *raft, const struct raft_event *event) {
@@ -207,16 +232,16 @@ static void dispatch(struct raft *raft, const struct raft_event *event) {
     case RAFT_SPACE: space(raft, event->space.room); break;
     case RAFT_APPLIED: applied(raft, event->applied.index); break;
     case RAFT_READ: read_ask(raft, event->read.context); break;
-    case RAFT_FETCHED: leader_fetched(raft, event); break;
+    case RAFT_FETCHED: fetched(raft, event); break;
     case RAFT_PEER: leader_peer(raft, event); break;
     case RAFT_IMAGE_SENT: leader_image_sent(raft, event); break;
     case RAFT_IMAGE_INSTALLED: image_installed(raft, event); break;
     case RAFT_LOG_PREFIX: image_log_prefix(raft, event); break;
     case RAFT_TRANSFER: transfer_event(raft, event->transfer.target); break;
     case RAFT_GATE: gate(raft, event->gate.may_campaign); break;
-    case RAFT_DAMAGED:
-    case RAFT_END_SETTLED:
-    case RAFT_END_DOUBTED: break;
+    case RAFT_DAMAGED: repair_damaged(raft, event); break;
+    case RAFT_END_SETTLED: catchup_settled(raft); break;
+    case RAFT_END_DOUBTED: catchup_doubted(raft); break;
     }
 }
 
@@ -237,7 +262,7 @@ static void dispatch_stopped(struct raft *raft, const struct raft_event *event) 
 
 /* ------------------------------------------------------------------ the step */
 
-static uint64_t deadline(const struct raft *raft) {
+static uint64_t deadline_of_role(const struct raft *raft) {
     switch (raft->role) {
     case RAFT_LEADER:
         return transfer_pending(raft) && raft->transfer.deadline_ns < raft->beat_ns
@@ -250,10 +275,26 @@ static uint64_t deadline(const struct raft *raft) {
     return UINT64_MAX;
 }
 
+static uint64_t deadline(const struct raft *raft) {
+    uint64_t at = deadline_of_role(raft);
+    return raft->role != RAFT_STOPPED && raft->repair.due_ns < at ? raft->repair.due_ns : at;
+}
+
+/* Rule 12: what a crash here could still take back is not applied; nor what lies behind an entry that
+ * cannot be read (rule 11). A gap among what was applied already holds up nothing. */
+static uint64_t may_apply(const struct raft *raft) {
+    uint64_t index = raft->commit < raft->durable ? raft->commit : raft->durable;
+    uint64_t known = raft->reported > raft->image_index ? raft->reported : raft->image_index;
+    const struct gap *gap = gaps_from(&raft->gaps, known + 1);
+    if (gap != NULL && gap->first <= index) {
+        index = gap->first - 1 > known ? gap->first - 1 : known;
+    }
+    return index > raft->reported ? index : raft->reported;
+}
+
 static void report(struct raft *raft) {
     struct raft_update *update = raft->update;
-    /* Rule 12: what a crash here could still take back is not applied. */
-    update->commit = raft->commit < raft->durable ? raft->commit : raft->durable;
+    update->commit = raft->reported = may_apply(raft);
     update->role = raft->role;
     update->term = raft->term;
     update->leader = raft->leader;
@@ -301,14 +342,18 @@ void raft_status(const struct raft *raft, struct raft_status *out) {
                                 .applied = raft->applied,
                                 .noop_index = raft->noop_index,
                                 .campaigns = raft->campaigns,
-                                .prevotes = raft->prevotes};
-}
-
-size_t raft_gaps(const struct raft *raft, struct raft_gap *out, size_t capacity) {
-    (void)raft;
-    (void)out;
-    (void)capacity;
-    return 0;
+                                .prevotes = raft->prevotes,
+                                .end_unknown = raft->end_unknown};
+    const struct gap *gap = log_blocked(raft);
+    if (gap == NULL) {
+        return;
+    }
+    out->first_gap =
+        (struct raft_gap){.first = gap->first, .last = gap->last, .last_term = gap->last_term};
+    for (; gap < raft->gaps.items + raft->gaps.count; gap++) {
+        out->gap_count++;
+        out->damaged_entries += gap->last + 1 - gap->first;
+    }
 }
 
 size_t raft_peers(const struct raft *raft, struct raft_peer_status *out, size_t capacity) {

@@ -251,9 +251,10 @@ struct raft_message {
         struct {
             enum raft_repair_answer answer;
             uint64_t boot_nonce, round;
-            /* READABLE, UNREADABLE: the highest index up to `last` where both logs are proven to be
-             * the same, and whose term is known, and that term. UNSURE, ABSENT: the donor's last
-             * entry below `last` whose term is at most last_term; 0, 0: not known. */
+            /* READABLE: up to here both logs are proven to be the same, at most to `last`.
+             * UNREADABLE: they are, and it is the lowest from `first` on whose term is known.
+             * UNSURE: the donor's last entry below `last` whose term is not above last_term; the
+             * logs are the same up to first - 1; 0, 0: not known. Otherwise 0, 0. */
             uint64_t shared_index, shared_term;
             uint64_t first; /* of the entries */
             uint32_t count;
@@ -526,6 +527,10 @@ size_t raft_gaps(const struct raft *raft, struct raft_gap *out, size_t capacity)
  * in a gap and its term is not known to be another one. False: the log begins anew behind it. The owner
  * asks before that event, to do the same on disk. */
 bool raft_keeps_log(const struct raft *raft, uint64_t index, uint64_t term);
+
+/* Whether IMAGE_INSTALLED of that index would change anything: it is beyond what is committed here, or
+ * closes (a part of) a gap. Otherwise the event is passed over. */
+bool raft_wants_image(const struct raft *raft, uint64_t index);
 
 /* Term of an entry of the log or of the image's last one; 0 when unknown, as in gaps. */
 uint64_t raft_term_at(const struct raft *raft, uint64_t index);

@@ -32,6 +32,8 @@ static void fetch(struct raft *raft, size_t slot) {
     peer->fetch_from = peer->next;
     peer->fetch_term = raft->term;
     uint64_t end = raft->sizes.first - 1; /* from there on the window has them */
+    const struct gap *gap = gaps_from(&raft->gaps, peer->next);
+    end = gap != NULL && gap->first <= end ? gap->first - 1 : end;
     uint64_t most = peer->next + RAFT_APPEND_ENTRIES_MAX - 1;
     update_fetch(raft, (struct raft_fetch){.peer = raft->config.members[slot].id,
                                            .from = peer->next,
@@ -46,6 +48,26 @@ static void install(struct raft *raft, size_t slot) {
     }
     progress_to_install(peer);
     update_install(raft, raft->config.members[slot].id);
+}
+
+void replicate_image(struct raft *raft, size_t slot) {
+    struct progress *peer = &raft->peers[slot];
+    if (raft->role == RAFT_LEADER) {
+        install(raft, slot);
+    } else if (!peer->installing && raft->image_index != 0) {
+        peer->installing = true;
+        update_install(raft, raft->config.members[slot].id);
+    }
+}
+
+/* The next entry lies in a gap of this leader's own disk: an image serves the peer as well (S11), or it
+ * waits until the gap is filled. */
+static void serve_around(struct raft *raft, size_t slot) {
+    if (raft->peers[slot].next <= raft->image_index) {
+        install(raft, slot);
+    } else {
+        raft->peers[slot].paused = true;
+    }
 }
 
 /* A question with few or no entries: where do our logs meet? */
@@ -74,7 +96,11 @@ static bool send_next(struct raft *raft, size_t slot) {
         return false;
     }
     if (peer->next < raft->sizes.first) {
-        fetch(raft, slot);
+        if (gaps_at(&raft->gaps, peer->next) != NULL) {
+            serve_around(raft, slot);
+        } else {
+            fetch(raft, slot);
+        }
         return false;
     }
     uint64_t last = sizes_fit(&raft->sizes, peer->next, raft->options.append_bytes_max,
@@ -148,7 +174,7 @@ void leader_fetched(struct raft *raft, const struct raft_event *event) {
     append_message(raft, slot, first, last, progress_sent(peer, first, last, bytes, raft->now_ns));
     /* Only what was fetched can be framed in this step; the next range is read meanwhile. */
     if (peer->next <= raft->last && peer->next < raft->sizes.first &&
-        progress_may_send(peer, &raft->options)) {
+        progress_may_send(peer, &raft->options) && gaps_at(&raft->gaps, peer->next) == NULL) {
         fetch(raft, slot);
     }
 }

@@ -66,6 +66,28 @@ bool terms_push(struct terms *terms, uint64_t first, uint64_t term) {
     return true;
 }
 
+bool terms_set(struct terms *terms, uint64_t first, uint64_t last, uint64_t term, uint64_t end) {
+    struct terms old = *terms;
+    *terms = (struct terms){0};
+    bool ok = true;
+    size_t i = 0;
+    for (; i < old.count && old.runs[i].first < first; i++) {
+        ok = ok && terms_push(terms, old.runs[i].first, old.runs[i].term);
+    }
+    ok = ok && terms_push(terms, first, term);
+    if (last < end) {
+        uint64_t behind = terms_at(&old, last + 1);
+        ok = ok && terms_push(terms, last + 1, behind > term ? behind : term);
+    }
+    for (; i < old.count; i++) {
+        if (old.runs[i].first > last + 1 && old.runs[i].term >= term) {
+            ok = ok && terms_push(terms, old.runs[i].first, old.runs[i].term);
+        }
+    }
+    terms_fini(&old);
+    return ok;
+}
+
 void terms_cut(struct terms *terms, uint64_t from) {
     terms->count = from > 0 ? runs_up_to(terms, from - 1) : 0;
 }
@@ -98,4 +120,14 @@ uint64_t terms_last_of(const struct terms *terms, uint64_t term, uint64_t limit)
         n--;
     }
     return n > 0 && terms->runs[n - 1].term == term ? end : 0;
+}
+
+uint64_t terms_last_up_to(const struct terms *terms, uint64_t term, uint64_t limit) {
+    size_t n = runs_up_to(terms, limit);
+    uint64_t end = limit;
+    while (n > 0 && terms->runs[n - 1].term > term) {
+        end = terms->runs[n - 1].first - 1;
+        n--;
+    }
+    return n > 0 ? end : 0;
 }

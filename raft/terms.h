@@ -21,6 +21,11 @@ uint64_t terms_at(const struct terms *terms, uint64_t index);
 /* Entries from `first` on have this term, at least the newest run's. False: out of memory. */
 MUST_USE bool terms_push(struct terms *terms, uint64_t first, uint64_t term);
 
+/* Entries [first, last] have this term, which lies between those of their neighbours. `end` is the log's
+ * last index. False: out of memory. */
+MUST_USE bool terms_set(struct terms *terms, uint64_t first, uint64_t last, uint64_t term,
+                        uint64_t end);
+
 void terms_cut(struct terms *terms, uint64_t from);         /* forgets entries from here on */
 void terms_drop_below(struct terms *terms, uint64_t first); /* forgets entries below */
 void terms_clear(struct terms *terms);
@@ -30,5 +35,8 @@ uint64_t terms_run_first(const struct terms *terms, uint64_t index);
 
 /* The highest index at most `limit` with exactly this term; 0: there is none. */
 uint64_t terms_last_of(const struct terms *terms, uint64_t term, uint64_t limit);
+
+/* The highest index at most `limit` with this term or a lower one; 0: there is none. */
+uint64_t terms_last_up_to(const struct terms *terms, uint64_t term, uint64_t limit);
 
 #endif

@@ -91,6 +91,16 @@ void update_install(struct raft *raft, uint64_t peer) {
     }
 }
 
+void update_fill(struct raft *raft, struct raft_fill fill) {
+    struct raft_update *update = raft->update;
+    struct raft_fill *list =
+        grown(raft, update->fills, update->fill_count, &update->fill_capacity, sizeof *list);
+    if (list != NULL) {
+        update->fills = list;
+        list[update->fill_count++] = fill;
+    }
+}
+
 void update_read(struct raft *raft, struct raft_read_result result) {
     struct raft_update *update = raft->update;
     struct raft_read_result *list =

@@ -35,7 +35,7 @@ static void answer(struct raft *raft, const struct raft_message *request,
 /* Would it get the vote in term + 1? Nothing changes here by answering. */
 static enum raft_vote_answer judge_prevote(const struct raft *raft,
                                            const struct raft_message *request) {
-    if (!disk_can_vote(raft)) {
+    if (!disk_can_vote(raft) || raft->end_unknown) {
         return RAFT_VOTE_NOT_READY; /* rule 4: a yes now would not be followed by a vote */
     }
     if (request->term < raft->term) {
@@ -45,6 +45,9 @@ static enum raft_vote_answer judge_prevote(const struct raft *raft,
 }
 
 static enum raft_vote_answer judge_vote(struct raft *raft, const struct raft_message *request) {
+    if (raft->end_unknown) { /* rule 11: our log may be shorter than what we acknowledged */
+        return RAFT_VOTE_NOT_READY;
+    }
     if (request->term < raft->term) {
         return RAFT_VOTE_TERM_SMALL;
     }

@@ -99,13 +99,29 @@ static struct w_event pop(struct world *world) {
 
 /* ------------------------------------------------------------------ the network */
 
+uint32_t w_packet_entries(const struct raft_message *m, uint64_t *first) {
+    bool append = m->kind == RAFT_APPEND;
+    if (first != NULL) {
+        *first = append ? m->append.prev_index + 1 : m->repair_reply.first;
+    }
+    return append ? m->append.count : m->kind == RAFT_REPAIR_REPLY ? m->repair_reply.count : 0;
+}
+
+void w_packet_point(struct w_packet *packet) {
+    if (packet->message.kind == RAFT_APPEND) {
+        packet->message.append.entries = packet->metas;
+    } else {
+        packet->message.repair_reply.entries = packet->metas;
+    }
+}
+
 static struct w_packet *copy_packet(const struct w_packet *packet) {
     struct w_packet *copy = calloc(1, sizeof *copy);
     if (copy == NULL) {
         abort();
     }
     *copy = *packet;
-    uint32_t count = packet->message.kind == RAFT_APPEND ? packet->message.append.count : 0;
+    uint32_t count = w_packet_entries(&packet->message, NULL);
     copy->metas = NULL;
     copy->ids = NULL;
     if (count > 0) {
@@ -116,7 +132,7 @@ static struct w_packet *copy_packet(const struct w_packet *packet) {
         }
         memcpy(copy->metas, packet->metas, count * sizeof *copy->metas);
         memcpy(copy->ids, packet->ids, count * sizeof *copy->ids);
-        copy->message.append.entries = copy->metas;
+        w_packet_point(copy);
     }
     return copy;
 }
@@ -157,7 +173,12 @@ void w_send(struct world *world, struct w_packet *packet) {
 static void happen_message(struct world *world, struct w_packet *packet) {
     const struct raft_message *m = &packet->message;
     struct w_node *node = w_node(world, m->to);
-    if (node->raft == NULL) {
+    const struct w_node *from = w_node(world, m->from);
+    /* Rule 17: a newer hello closes the older connections, and with them goes what they still carried.
+     * Elsewhere here such messages arrive all the same; from a life whose end is lost they would state
+     * what is not there any more. */
+    bool over = from != NULL && packet->boot != 0 && packet->boot <= from->disk.lost_end_boot;
+    if (node->raft == NULL || over) {
         w_packet_free(packet);
         return;
     }
@@ -174,7 +195,11 @@ static void happen_fetched(struct world *world, struct w_node *node, struct w_fe
     event.fetched.from = fetched->fetch.from;
     event.fetched.sizes = fetched->sizes;
     event.fetched.count = fetched->count;
-    event.fetched.rc = fetched->count == 0 ? LKV_EIO : 0;
+    event.fetched.rc = fetched->count > 0 ? 0 : fetched->damaged ? LKV_EDAMAGED : LKV_EIO;
+    event.fetched.repair = fetched->fetch.repair;
+    if (fetched->damaged && fetched->count == 0) {
+        w_found(world, node, fetched->fetch.from); /* the owner's duty: first that, then this */
+    }
     node->fetched = fetched;
     w_step(world, node, &event, NULL);
     node->fetched = NULL;
@@ -183,15 +208,15 @@ static void happen_fetched(struct world *world, struct w_node *node, struct w_fe
 /* The image is durable there and has replaced the log up to it, as the owner does it. */
 static void put_image(struct world *world, struct w_node *to, uint64_t index, uint64_t term) {
     struct w_disk *disk = &to->disk;
-    struct raft_status status;
-    raft_status(to->raft, &status);
-    if (index > status.commit) {
-        const struct w_entry *there = w_log_at(&disk->log, index);
-        if (there == NULL || there->term != term) {
+    if (raft_wants_image(to->raft, index)) {
+        if (!raft_keeps_log(to->raft, index, term)) {
             disk->log.last = index;
         }
         disk->log.items = w_grow(disk->log.items, &disk->log.capacity, (size_t)disk->log.last + 1,
                                  sizeof *disk->log.items);
+        if (disk->log.items[index].term != term) {
+            disk->log.items[index] = (struct w_entry){.term = term};
+        }
         disk->log.first = index + 1;
         disk->image_index = index;
         disk->image_term = term;

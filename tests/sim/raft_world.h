@@ -9,7 +9,8 @@
  *   one leader a term; a new leader's log has everything committed; two logs that agree on an
  *   index's term agree on all before it; what is committed never changes; it was durable on a
  *   quorum when it was; terms and votes on a disk never go back; no vote, request or acknowledgement
- *   leaves a node before the disk has what it states; a read's index covers all that was committed
+ *   leaves a node before the disk has what it states; nothing unreadable is acknowledged or applied, and
+ *   a node that lost its end neither votes nor acknowledges; a read's index covers all that was committed
  *   anywhere when it was asked for. */
 #ifndef TESTS_SIM_RAFT_WORLD_H
 #define TESTS_SIM_RAFT_WORLD_H
@@ -74,6 +75,14 @@ void world_disk_delay(struct world *world, uint64_t node, uint32_t min_us, uint3
 void world_reconnect(struct world *world, uint64_t node, uint64_t peer); /* a new hello */
 void world_compact(struct world *world, uint64_t node, uint64_t keep);   /* image at applied */
 
+/* Damage (raft_world_damage.c). With `budget` only what some other voter can give back, or what nobody
+ * else had, so that the cluster must live on. */
+void world_rot(struct world *world, uint64_t node, uint64_t first, uint64_t last, bool budget);
+void world_scrub(struct world *world, uint64_t node);                   /* finds what is rotten */
+void world_lose_image(struct world *world, uint64_t node, bool budget); /* of a node that is down */
+void world_lose_end(struct world *world, uint64_t node, uint64_t count, bool budget);
+void world_doubt_end(struct world *world, uint64_t node);
+
 /* ------------------------------------------------------------------ acts */
 
 /* submit_rc; `first` (may be NULL) gets the index of the first. */
@@ -100,6 +109,7 @@ uint64_t world_term_at(const struct world *world, uint64_t node, uint64_t index)
 
 struct world_counts {
     uint64_t steps, messages, appends, append_entries, heartbeats, resent, ticks;
+    uint64_t rotten, lost_ends, filled, discarded, settled;
     uint64_t reads_done, reads_failed, leaders, installs, fetches, crashes;
     uint64_t newest_stop; /* the node that stopped last; 0: none */
 };

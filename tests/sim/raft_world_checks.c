@@ -82,12 +82,36 @@ void w_check_entry(struct world *world, const struct w_node *node, uint64_t inde
 
 /* ------------------------------------------------------------------ what leaves a node */
 
+/* Rule 11: what is known to be unreadable counts for nothing. */
+static void check_readable(struct world *world, const struct w_node *node, uint64_t last,
+                           const char *does) {
+    uint64_t from = node->disk.image_index + 1;
+    from = from > node->log.first ? from : node->log.first;
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    if (status.gap_count == 0 && !node->had_gaps) {
+        return;
+    }
+    for (uint64_t i = from; i <= last && i <= node->log.last; i++) {
+        if (node->log.items[i].bad) {
+            w_violate(world, "n%d %s %llu and cannot read %llu", (int)node->id, does, (ull)last,
+                      (ull)i);
+            return;
+        }
+    }
+}
+
 static void check_acknowledgement(struct world *world, const struct w_node *node, uint64_t term,
                                   uint64_t durable) {
     const struct w_disk *disk = &node->disk;
     if (durable == 0) {
         return;
     }
+    if (disk->end_unknown) {
+        w_violate(world, "n%d acknowledges %llu and does not know its end", (int)node->id,
+                  (ull)durable);
+    }
+    check_readable(world, node, durable, "acknowledges");
     uint64_t disk_last = disk->log.last > disk->image_index ? disk->log.last : disk->image_index;
     if (disk->term != term) {
         w_violate(world, "n%d acknowledges in term %llu, on its disk is %llu", (int)node->id,
@@ -110,6 +134,10 @@ void w_check_message(struct world *world, const struct w_node *node, const struc
     bool vote = m->kind == RAFT_VOTE_REPLY && !m->vote_reply.pre &&
                 m->vote_reply.answer == RAFT_VOTE_ACCEPT;
     bool request = m->kind == RAFT_VOTE_REQUEST && !m->vote_request.pre;
+    bool yes = m->kind == RAFT_VOTE_REPLY && m->vote_reply.answer == RAFT_VOTE_ACCEPT;
+    if ((yes || m->kind == RAFT_VOTE_REQUEST) && disk->end_unknown) {
+        w_violate(world, "n%d votes or asks, and does not know its end", (int)node->id);
+    }
     if (vote && (disk->term != m->term || disk->voted_for != m->to)) {
         w_violate(world, "n%d votes for n%d in term %llu, its disk says n%d in %llu", (int)node->id,
                   (int)m->to, (ull)m->term, (int)disk->voted_for, (ull)disk->term);
@@ -149,6 +177,11 @@ void w_check_vote_write(struct world *world, const struct w_node *node,
 static void check_leader(struct world *world, const struct w_node *node, uint64_t term) {
     world->leaders =
         w_grow(world->leaders, &world->leader_capacity, (size_t)term + 1, sizeof *world->leaders);
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    if (status.gap_count > 0 || status.end_unknown) {
+        w_violate(world, "n%d leads in term %llu and is damaged", (int)node->id, (ull)term);
+    }
     if (world->leaders[term] != 0) {
         w_violate(world, "n%d and n%d both lead in term %llu", (int)world->leaders[term],
                   (int)node->id, (ull)term);
@@ -184,6 +217,9 @@ static bool durable_on_quorum(const struct world *world, uint64_t index,
 
 static void check_commit(struct world *world, const struct w_node *node, uint64_t index) {
     const struct w_entry *entry = w_log_at(&node->log, index);
+    if (entry != NULL && entry->bad && index <= world->committed_last) {
+        return; /* the leader told so */
+    }
     if (entry == NULL) {
         if (index >= node->log.first) {
             w_violate(world, "n%d commits %llu that it does not have", (int)node->id, (ull)index);
@@ -203,7 +239,7 @@ static void check_commit(struct world *world, const struct w_node *node, uint64_
                                   sizeof *world->committed);
         world->committed[index] = *entry;
         world->committed_last = index;
-        if (!durable_on_quorum(world, index, entry)) {
+        if (world->counts.lost_ends == 0 && !durable_on_quorum(world, index, entry)) {
             w_violate(world, "n%d commits %llu before a quorum's disks have it", (int)node->id,
                       (ull)index);
         }
@@ -230,6 +266,15 @@ void w_check_step(struct world *world, struct w_node *node) {
         check_commit(world, node, i);
     }
     node->known_commit = status.commit;
+    if (node->update.commit > node->applied && node->had_gaps) {
+        for (uint64_t i = node->applied + 1; i <= node->update.commit; i++) {
+            const struct w_entry *entry = w_log_at(&node->log, i);
+            if (entry != NULL && entry->bad && i > node->disk.image_index) {
+                w_violate(world, "n%d may apply %llu that it cannot read", (int)node->id, (ull)i);
+            }
+        }
+    }
+    node->had_gaps = node->had_gaps || status.gap_count > 0;
     node->applied = node->update.commit;
     uint64_t disk_last =
         node->disk.log.last > node->disk.image_index ? node->disk.log.last : node->disk.image_index;

@@ -47,6 +47,28 @@ static void take(struct world *world, struct w_node *node, const struct raft_tak
     }
 }
 
+/* What was unreadable comes back: log matching is checked with what is before and behind. */
+static void take_fill(struct world *world, struct w_node *node, const struct raft_fill *f,
+                      const struct w_packet *packet) {
+    for (uint64_t index = f->first; index <= f->last; index++) {
+        uint64_t i = index - packet->message.repair_reply.first;
+        const struct w_entry *there = w_log_at(&node->log, index);
+        if (packet->token != f->token || i >= packet->message.repair_reply.count || there == NULL) {
+            w_violate(world, "n%d fills %llu, nobody gave it that", (int)node->id, (ull)index);
+            return;
+        }
+        node->log.items[index] = (struct w_entry){.term = packet->metas[i].term,
+                                                  .id = packet->ids[i],
+                                                  .size = packet->metas[i].size,
+                                                  .bad = true}; /* until the disk has it */
+        w_check_entry(world, node, index);
+        const struct w_entry *next = w_log_at(&node->log, index + 1);
+        if (next != NULL && next->term != 0) {
+            w_check_entry(world, node, index + 1);
+        }
+    }
+}
+
 static void drop(struct world *world, struct w_node *node, uint64_t token) {
     size_t at;
     struct w_packet *kept = find_kept(node, token, &at);
@@ -102,15 +124,15 @@ static const struct w_entry *payload(struct world *world, const struct w_node *n
 }
 
 static bool fill(struct world *world, const struct w_node *node, struct w_packet *packet) {
-    uint32_t count = packet->message.append.count;
+    uint64_t first;
+    uint32_t count = w_packet_entries(&packet->message, &first);
     packet->metas = calloc(count, sizeof *packet->metas);
     packet->ids = calloc(count, sizeof *packet->ids);
     if (packet->metas == NULL || packet->ids == NULL) {
         abort();
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct w_entry *entry =
-            payload(world, node, &packet->message, packet->message.append.prev_index + 1 + i);
+        const struct w_entry *entry = payload(world, node, &packet->message, first + i);
         if (entry == NULL) {
             return false;
         }
@@ -120,7 +142,7 @@ static bool fill(struct world *world, const struct w_node *node, struct w_packet
                                      .type = entry->id == 0 ? ENTRY_NOOP : ENTRY_COMMAND};
         packet->ids[i] = entry->id;
     }
-    packet->message.append.entries = packet->metas;
+    w_packet_point(packet);
     return true;
 }
 
@@ -157,7 +179,8 @@ static void send_all(struct world *world, struct w_node *node) {
             abort();
         }
         packet->message = *m;
-        if (m->kind == RAFT_APPEND && m->append.count > 0 && !fill(world, node, packet)) {
+        packet->boot = node->boot;
+        if (w_packet_entries(m, NULL) > 0 && !fill(world, node, packet)) {
             w_packet_free(packet);
             return;
         }
@@ -178,6 +201,11 @@ static void fetch(struct world *world, struct w_node *node, const struct raft_fe
     size_t entries = 0, sizes = 0;
     for (uint64_t index = asked->from; index <= asked->to; index++) {
         const struct w_entry *entry = w_log_at(&node->log, index);
+        const struct w_entry *there = w_log_at(&node->disk.log, index);
+        if (entry != NULL && (entry->bad || (there != NULL && there->bad))) {
+            fetched->damaged = true;
+            break;
+        }
         bytes += entry != NULL ? entry->size : 0;
         if (entry == NULL || (fetched->count > 0 && bytes > asked->bytes_max)) {
             break;
@@ -258,6 +286,14 @@ static void trim_window(struct world *world, struct w_node *node) {
 static void carry_out(struct world *world, struct w_node *node, const struct raft_event *event,
                       struct w_packet *packet) {
     struct raft_update *update = &node->update;
+    for (size_t i = 0; i < update->fill_count; i++) {
+        take_fill(world, node, &update->fills[i], packet);
+    }
+    if (update->discarded_from != 0) {
+        world->counts.discarded++;
+        w_trace(world, "n%d discards from %llu: %s", (int)node->id, (ull)update->discarded_from,
+                update->note.text);
+    }
     if (update->kept) {
         node->kept =
             w_grow(node->kept, &node->kept_capacity, node->kept_count + 1, sizeof *node->kept);
@@ -277,7 +313,10 @@ static void carry_out(struct world *world, struct w_node *node, const struct raf
     }
     own_entries(world, node, event);
     if (update->write.no != 0) {
-        w_disk_write(world, node, &update->write);
+        w_disk_write(world, node, &update->write, update->fill_count > 0 ? update->fills : NULL);
+    }
+    if (update->settle_end) {
+        w_disk_settle(world, node);
     }
     send_all(world, node);
     for (size_t i = 0; i < update->fetch_count; i++) {
@@ -327,19 +366,6 @@ void w_step(struct world *world, struct w_node *node, struct raft_event *event,
 
 /* ------------------------------------------------------------------ start */
 
-static struct raft_run *runs_of(const struct w_log *log, size_t *count) {
-    struct raft_run *runs = NULL;
-    size_t capacity = 0;
-    *count = 0;
-    for (uint64_t i = log->first; i <= log->last; i++) {
-        if (*count == 0 || runs[*count - 1].term != log->items[i].term) {
-            runs = w_grow(runs, &capacity, *count + 1, sizeof *runs);
-            runs[(*count)++] = (struct raft_run){.first = i, .term = log->items[i].term};
-        }
-    }
-    return runs;
-}
-
 static void greet(struct world *world, struct w_node *node) {
     for (size_t i = 0; i < world->options.nodes; i++) {
         struct w_node *peer = &world->nodes[i];
@@ -357,14 +383,21 @@ static void greet(struct world *world, struct w_node *node) {
 /* From what is on the disk, as after recovery: everything there is durable. */
 void w_start(struct world *world, struct w_node *node) {
     struct w_disk *disk = &node->disk;
+    for (uint64_t i = disk->log.first; i <= disk->image_index && i <= disk->log.last; i++) {
+        disk->log.first = disk->log.items[i].bad ? i + 1 : disk->log.first; /* rule 14 */
+    }
     node->boot++;
+    node->had_gaps = false;
     node->log.last = disk->log.first - 1;
     node->log.first = disk->log.first;
     for (uint64_t i = disk->log.first; i <= disk->log.last; i++) {
-        w_log_put(&node->log, i, disk->log.items[i]);
+        bool bad = disk->log.items[i].bad && i > disk->image_index;
+        w_log_put(&node->log, i, bad ? (struct w_entry){.bad = true} : disk->log.items[i]);
+        node->log.items[i].bad = bad; /* at or below the image nobody has looked yet */
     }
-    size_t run_count;
-    struct raft_run *runs = runs_of(&disk->log, &run_count);
+    size_t run_count, gap_count;
+    struct raft_run *runs = w_runs_of(world, disk, &run_count);
+    struct raft_gap *gaps = w_gaps_of(disk, &gap_count);
     uint64_t log_term = run_count > 0 ? runs[run_count - 1].term : disk->image_term;
     struct raft_start start = {.self = node->id,
                                .config = world->config,
@@ -377,14 +410,20 @@ void w_start(struct world *world, struct w_node *node) {
                                .last = disk->log.last,
                                .runs = runs,
                                .run_count = run_count,
+                               .gaps = gaps,
+                               .gap_count = gap_count,
+                               .end_unknown = disk->end_unknown,
                                .image_index = disk->image_index,
                                .image_term = disk->image_term};
     struct reason why = {{0}};
     if (raft_open(&node->raft, &start, &why) != 0) {
         w_violate(world, "n%d does not start: %s", (int)node->id, why.text);
+        free(runs);
+        free(gaps);
         return;
     }
     free(runs);
+    free(gaps);
     disk->term = start.term;
     disk->voted_for = start.voted_for;
     disk->done_ns = UINT64_MAX;

@@ -11,6 +11,8 @@
 struct w_entry {
     uint64_t term, id;
     uint32_t size;
+    bool bad;    /* cannot be read; in memory: that is known */
+    bool header; /* its header can */
 };
 
 /* A log from index 1; what lies below `first` is not there. */
@@ -25,19 +27,23 @@ struct w_packet {
     struct raft_entry_meta *metas;
     uint64_t *ids;
     uint64_t token; /* at the receiver */
+    uint64_t boot;  /* of the sender */
     bool resent;
 };
 
 struct w_write {
-    struct raft_write write;
+    struct raft_write write; /* its `no` is 0 for a settled end */
     struct w_entry *entries;
+    uint64_t fill_first, fill_last; /* 0: no fill; entries are these then */
 };
 
 struct w_disk {
     struct w_log log;
     uint64_t term, voted_for;
     uint64_t image_index, image_term;
-    struct w_write *queue; /* the first `busy` of them are being synced */
+    bool end_unknown;
+    uint64_t lost_end_boot; /* what was sent in it or before is of a life that is over */
+    struct w_write *queue;  /* the first `busy` of them are being synced */
     size_t count, capacity, busy;
     uint64_t done_ns; /* when; UINT64_MAX: not */
     bool hung, failing;
@@ -54,6 +60,7 @@ struct w_fetched {
     struct w_entry *entries;
     uint32_t *sizes;
     size_t count;
+    bool damaged; /* the first one cannot be read */
 };
 
 struct w_node {
@@ -67,6 +74,7 @@ struct w_node {
     struct w_packet **kept;
     size_t kept_count, kept_capacity;
     uint64_t applied, known_commit;
+    bool had_gaps; /* in this life */
     struct w_read *reads;
     size_t read_count, read_capacity;
     const struct w_fetched *fetched; /* of the step that runs */
@@ -120,6 +128,9 @@ void w_trace(struct world *world, const char *format, ...) __attribute__((format
 struct w_node *w_node(const struct world *world, uint64_t id);
 void w_push(struct world *world, struct w_event event);
 void w_packet_free(struct w_packet *packet);
+uint32_t w_packet_entries(const struct raft_message *m,
+                          uint64_t *first);   /* how many, and from where */
+void w_packet_point(struct w_packet *packet); /* its message to its metas */
 void *w_grow(void *items, size_t *capacity, size_t needed, size_t size);
 
 void w_message_text(const struct raft_message *m, char *text, size_t size); /* _text.c */
@@ -133,11 +144,19 @@ void w_start(struct world *world, struct w_node *node);
 /* raft_world_disk.c */
 void w_log_put(struct w_log *log, uint64_t index, struct w_entry entry);
 const struct w_entry *w_log_at(const struct w_log *log, uint64_t index); /* NULL: not there */
-void w_disk_write(struct world *world, struct w_node *node, const struct raft_write *write);
+void w_log_items(struct w_log *log, uint64_t index);                     /* room up to it */
+void w_disk_write(struct world *world, struct w_node *node, const struct raft_write *write,
+                  const struct raft_fill *fill);
+void w_disk_settle(struct world *world, struct w_node *node);
 void w_disk_begin(struct world *world, struct w_node *node);
 void w_disk_done(struct world *world, struct w_node *node);
 void w_disk_crash(struct world *world, struct w_node *node, bool keep_some);
 void w_disk_forget(struct w_disk *disk);
+
+/* raft_world_damage.c */
+void w_found(struct world *world, struct w_node *node, uint64_t index);
+struct raft_gap *w_gaps_of(const struct w_disk *disk, size_t *count);
+struct raft_run *w_runs_of(struct world *world, const struct w_disk *disk, size_t *count);
 
 /* raft_world_checks.c */
 void w_violate(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -2,7 +2,7 @@
  * healing a majority must make progress within 20 election timeouts.
  *
  * LKV_HUNT_SEEDS=n runs n seeds instead of a few hundred, LKV_HUNT_FROM=s starts at seed s, and
- * LKV_HUNT_TRACE=1 prints what happens (with LKV_HUNT_SEEDS=1 and the seed that failed). */
+ * LKV_HUNT_TRACE=1 prints what happens, 2 also the messages (with LKV_HUNT_SEEDS=1 and the seed that failed). */
 #include "base/prng.h"
 #include "tests/sim/raft_world.h"
 
@@ -13,8 +13,13 @@
 
 enum { ACTIONS = 400, SEEDS_USUAL = 1500 };
 
+/* BUDGET: every entry that may be committed can be read by some voter; all must become well again.
+ * ANY: nothing is promised but that nothing wrong happens; a node may stop. */
+enum damage { NO_DAMAGE, BUDGET, ANY };
+
 struct hunt {
     struct world *world;
+    enum damage damage;
     struct prng prng;
     size_t nodes, voters;
     uint64_t severity;     /* 0: mostly well, 3: hardly ever */
@@ -52,6 +57,7 @@ static struct world_options options_of(struct hunt *hunt, uint64_t seed) {
     if (getenv("LKV_HUNT_TRACE") != NULL) {
         options.trace = print_line;
         options.trace_arg = hunt;
+        options.trace_messages = getenv("LKV_HUNT_TRACE")[0] == '2';
     }
     return options;
 }
@@ -94,7 +100,8 @@ static void disks(struct hunt *hunt) {
     case 2: world_disk_space(hunt->world, node, (enum raft_room)below(hunt, 3)); break;
     case 3: world_disk_delay(hunt->world, node, 100, 100 + (uint32_t)below(hunt, 150000)); break;
     default:
-        if (below(hunt, 20) == 0 && hunt->voters > 2 && hunt->failed_disks == 0) {
+        if (hunt->damage != BUDGET && below(hunt, 20) == 0 && hunt->voters > 2 &&
+            hunt->failed_disks == 0) {
             hunt->failed_disks |= 1ull << node;
             world_disk_fail(hunt->world, node);
         }
@@ -126,7 +133,44 @@ static void transfer(struct hunt *hunt) {
     world_heal(hunt->world);
 }
 
+static void rot(struct hunt *hunt, uint64_t node) {
+    uint64_t last = world_disk_last(hunt->world, node);
+    uint64_t reach = below(hunt, 2) == 0 ? 12 : last + 1; /* mostly what others may lack too */
+    for (uint64_t i = 1 + below(hunt, 2); i > 0; i--) {
+        uint64_t back = below(hunt, reach < last + 1 ? reach : last + 1);
+        uint64_t first = last > back ? last - back : 1;
+        world_rot(hunt->world, node, first, first + below(hunt, 6), hunt->damage == BUDGET);
+    }
+}
+
+/* Mostly to nodes that are down, and they come back with it; else found while running, or never. */
+static void damage(struct hunt *hunt) {
+    uint64_t node = some_node(hunt);
+    bool budget = hunt->damage == BUDGET;
+    if (world_is_up(hunt->world, node) && below(hunt, 3) == 0) {
+        rot(hunt, node);
+        if (below(hunt, 2) == 0) {
+            world_scrub(hunt->world, node);
+        }
+        return;
+    }
+    if (world_is_up(hunt->world, node)) {
+        world_crash(hunt->world, node, below(hunt, 2) == 0);
+    }
+    switch (below(hunt, 6)) {
+    case 0: world_lose_image(hunt->world, node, budget); break;
+    case 1: world_lose_end(hunt->world, node, 1 + below(hunt, 8), budget); break;
+    default: rot(hunt, node); break;
+    }
+    if (below(hunt, 3) != 0 && (hunt->failed_disks >> node & 1) == 0) {
+        world_restart(hunt->world, node);
+    }
+}
+
 static void act(struct hunt *hunt) {
+    if (hunt->damage != NO_DAMAGE && below(hunt, 10) == 0) {
+        damage(hunt);
+    }
     switch (below(hunt, 12)) {
     case 0: crash(hunt); break;
     case 1: partition(hunt); break;
@@ -171,6 +215,10 @@ static bool all_equal(struct world *world, void *arg) {
             world_status(world, i).commit < world_committed(world)) {
             return false;
         }
+        if (hunt->damage == BUDGET &&
+            (world_status(world, i).gap_count > 0 || world_status(world, i).end_unknown)) {
+            return false;
+        }
     }
     return true;
 }
@@ -204,8 +252,10 @@ static void print_nodes(struct hunt *hunt) {
     for (uint64_t i = 1; i <= hunt->nodes && world_is_up(hunt->world, i); i++) {
         struct raft_status s = world_status(hunt->world, i);
         printf("n%" PRIu64 " role %d term %" PRIu64 " log %" PRIu64 "..%" PRIu64 " durable %" PRIu64
-               " commit %" PRIu64 " noop %" PRIu64 "\n",
-               i, (int)s.role, s.term, s.first, s.last, s.durable, s.commit, s.noop_index);
+               " commit %" PRIu64 " noop %" PRIu64 " gaps %zu (%" PRIu64 "..%" PRIu64 ")%s\n",
+               i, (int)s.role, s.term, s.first, s.last, s.durable, s.commit, s.noop_index,
+               s.gap_count, s.first_gap.first, s.first_gap.last,
+               s.end_unknown ? ", end unknown" : "");
         struct raft_peer_status peers[RAFT_MEMBERS_MAX];
         size_t count = raft_peers(world_raft(hunt->world, i), peers, RAFT_MEMBERS_MAX);
         for (size_t k = 0; s.role == RAFT_LEADER && k < count; k++) {
@@ -218,17 +268,24 @@ static void print_nodes(struct hunt *hunt) {
     }
 }
 
-static const char *hunt_one(uint64_t seed, uint64_t *virtual_ms, struct world_counts *sum) {
+static const char *hunt_one(uint64_t seed, enum damage kind, uint64_t *virtual_ms,
+                            struct world_counts *sum) {
     static char text[600];
-    struct hunt hunt = {.prng = prng_of(seed * 77 + 5)};
-    hunt.nodes = 1 + below(&hunt, 7);
+    struct hunt hunt = {.damage = kind, .prng = prng_of(seed * 77 + 5)};
+    hunt.nodes = kind == NO_DAMAGE ? 1 + below(&hunt, 7) : 2 + below(&hunt, 4);
     struct world_options options = options_of(&hunt, seed);
     hunt.world = world_new(&options);
     for (int i = 0; i < ACTIONS && world_violation(hunt.world) == NULL; i++) {
         act(&hunt);
         repair(&hunt);
     }
-    const char *late = world_violation(hunt.world) == NULL ? heal(&hunt) : NULL;
+    const char *late = NULL;
+    if (kind != ANY && world_violation(hunt.world) == NULL) {
+        late = heal(&hunt);
+    }
+    if (kind == BUDGET && late == NULL && world_counts(hunt.world)->newest_stop != 0) {
+        late = "a node stopped although everything can be repaired";
+    }
     const char *found = world_violation(hunt.world) != NULL ? world_violation(hunt.world) : late;
     if (found != NULL) {
         print_nodes(&hunt);
@@ -243,6 +300,12 @@ static const char *hunt_one(uint64_t seed, uint64_t *virtual_ms, struct world_co
     sum->installs += counts->installs;
     sum->fetches += counts->fetches;
     sum->crashes += counts->crashes;
+    sum->rotten += counts->rotten;
+    sum->lost_ends += counts->lost_ends;
+    sum->filled += counts->filled;
+    sum->discarded += counts->discarded;
+    sum->settled += counts->settled;
+    sum->newest_stop += counts->newest_stop != 0;
     world_free(hunt.world);
     return found != NULL ? text : NULL;
 }
@@ -252,13 +315,13 @@ static uint64_t from_environment(const char *name, uint64_t usual) {
     return text != NULL ? strtoull(text, NULL, 10) : usual;
 }
 
-Test(raft_hunt, finds_nothing) {
+static void hunt_many(enum damage kind, uint64_t usual) {
     uint64_t from = from_environment("LKV_HUNT_FROM", 1);
-    uint64_t count = from_environment("LKV_HUNT_SEEDS", SEEDS_USUAL);
+    uint64_t count = from_environment("LKV_HUNT_SEEDS", usual);
     uint64_t virtual_ms = 0;
     struct world_counts sum = {0};
     for (uint64_t seed = from; seed < from + count; seed++) {
-        const char *found = hunt_one(seed, &virtual_ms, &sum);
+        const char *found = hunt_one(seed, kind, &virtual_ms, &sum);
         cr_expect(found == NULL, "%s", found);
     }
     printf("%" PRIu64 " seeds, %.2f virtual hours, %" PRIu64 " steps, %" PRIu64
@@ -266,4 +329,22 @@ Test(raft_hunt, finds_nothing) {
            " fetches, %" PRIu64 " crashes\n",
            count, (double)virtual_ms / 3.6e6, sum.steps, sum.messages, sum.leaders, sum.reads_done,
            sum.installs, sum.fetches, sum.crashes);
+    if (kind != NO_DAMAGE) {
+        printf("damage: %" PRIu64 " entries rotten, %" PRIu64 " filled, %" PRIu64
+               " discards, %" PRIu64 " ends lost, %" PRIu64 " settled, %" PRIu64
+               " clusters with a stop\n",
+               sum.rotten, sum.filled, sum.discarded, sum.lost_ends, sum.settled, sum.newest_stop);
+    }
+}
+
+Test(raft_hunt, finds_nothing) {
+    hunt_many(NO_DAMAGE, SEEDS_USUAL);
+}
+
+Test(raft_hunt, damage_that_others_can_repair_is_repaired) {
+    hunt_many(BUDGET, SEEDS_USUAL / 2);
+}
+
+Test(raft_hunt, damage_beyond_repair_does_nothing_wrong) {
+    hunt_many(ANY, SEEDS_USUAL / 2);
 }
