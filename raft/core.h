@@ -276,6 +276,7 @@ void leader_fetched(struct raft *raft, const struct raft_event *event);
 /* ------------------------------------------------------------------ follow.c */
 
 void follow_reset(struct raft *raft); /* another leader or term: nothing is verified yet */
+void follow_drop_early(struct raft *raft);
 void follow_append(struct raft *raft, const struct raft_message *message, uint64_t token);
 void follow_heartbeat(struct raft *raft, const struct raft_message *message);
 void follow_persisted(struct raft *raft);

@@ -25,7 +25,7 @@ struct request {
 
 /* ------------------------------------------------------------------ the leader */
 
-static void drop_early(struct raft *raft) {
+void follow_drop_early(struct raft *raft) {
     struct early_request request;
     while (early_take(&raft->early, UINT64_MAX, &request)) {
         if (request.token != 0) {
@@ -38,7 +38,7 @@ static void drop_early(struct raft *raft) {
 /* L12: what was queued for another leader or term is dropped. Committed entries are in every later
  * leader's log, so they count as verified from the start. */
 void follow_reset(struct raft *raft) {
-    drop_early(raft);
+    follow_drop_early(raft);
     raft->stream = (struct stream){.verified = raft->commit};
     catchup_lost_leader(raft);
 }

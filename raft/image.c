@@ -105,6 +105,8 @@ void image_installed(struct raft *raft, const struct raft_event *event) {
     raft->commit = raft->commit > index ? raft->commit : index;
     if (raft->stream.verified < index) {
         raft->stream.verified = index;
+        /* What waited for entries below it would hide what is missing behind it. */
+        follow_drop_early(raft);
     }
     if (config_valid(&event->image_installed.config)) {
         take_config(raft, &event->image_installed.config);

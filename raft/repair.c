@@ -295,6 +295,7 @@ void repair_tick(struct raft *raft) {
     }
     if (raft->end_unknown) {
         catchup_ask(raft);
+        catchup_check(raft); /* what it has may have been verified without a write */
     }
     choose_donor(raft);
     decide(raft);
