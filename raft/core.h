@@ -11,8 +11,8 @@
 #include "base/mem.h"
 #include "base/prng.h"
 #include "raft/config.h"
+#include "raft/damage.h"
 #include "raft/early.h"
-#include "raft/gaps.h"
 #include "raft/progress.h"
 #include "raft/raft.h"
 #include "raft/sizes.h"
@@ -137,7 +137,7 @@ struct raft {
     uint64_t reported; /* what the owner may apply, as last told */
 
     /* damage (rule 11) */
-    struct gaps gaps;
+    struct damage gaps;
     bool end_unknown;
     uint64_t cuts; /* so far: what was read before a cut may not be what is there now */
     struct repair repair;

@@ -49,7 +49,7 @@ static struct verdict judge(const struct raft *raft, const struct raft_message *
         return (struct verdict){.answer = raft->end_unknown ? RAFT_REPAIR_END_UNKNOWN
                                                             : RAFT_REPAIR_ABSENT};
     }
-    const struct gap *gap = gaps_at(&raft->gaps, first);
+    const struct gap *gap = damage_at(&raft->gaps, first);
     if (first < raft->first || (gap != NULL && first <= raft->image_index)) {
         return (struct verdict){.answer = RAFT_REPAIR_COMPACTED};
     }
@@ -88,7 +88,7 @@ static struct raft_message *reply(struct raft *raft, uint64_t to, const struct v
 static void give_entries(struct raft *raft, size_t slot, const struct raft_message *m,
                          const struct verdict *verdict) {
     uint64_t first = m->repair_request.first, last = verdict->shared_index;
-    const struct gap *gap = gaps_from(&raft->gaps, first);
+    const struct gap *gap = damage_from(&raft->gaps, first);
     last = gap != NULL && gap->first <= last ? gap->first - 1 : last;
     uint32_t bytes_max = m->repair_request.bytes_max;
     bytes_max =

@@ -103,7 +103,7 @@ static void reply_newer_term(struct raft *raft, const struct raft_message *messa
 static void reply_conflict(struct raft *raft, const struct request *request) {
     struct raft_message *message = reply(raft, RAFT_APPEND_CONFLICT, request->request_no);
     uint64_t term = raft_term_at(raft, request->prev_index);
-    const struct gap *gap = gaps_unknown_at(&raft->gaps, request->prev_index);
+    const struct gap *gap = damage_unknown_at(&raft->gaps, request->prev_index);
     message->append_reply.conflict_term = term;
     if (gap != NULL) {
         message->append_reply.conflict_first = gap->unknown_from; /* before it our logs may meet */
@@ -195,7 +195,7 @@ static uint32_t skip_known(struct raft *raft, const struct request *request) {
     uint32_t i = 0;
     for (; i < request->count; i++) {
         uint64_t index = request->prev_index + 1 + i;
-        const struct gap *gap = gaps_unknown_at(&raft->gaps, index);
+        const struct gap *gap = damage_unknown_at(&raft->gaps, index);
         if (gap != NULL && index > raft->stream.verified) {
             if (!cross_gap(raft, request, gap, index)) {
                 return request->count;
@@ -249,7 +249,7 @@ static void append_rest(struct raft *raft, const struct request *request, uint32
 
 /* In a gap, the last one's term is known to be ours as far as the leader has it (see decided_at). */
 static bool meets(const struct raft *raft, const struct request *request) {
-    const struct gap *gap = gaps_unknown_at(&raft->gaps, request->prev_index);
+    const struct gap *gap = damage_unknown_at(&raft->gaps, request->prev_index);
     uint64_t term = gap != NULL ? gap->last_term : raft_term_at(raft, request->prev_index);
     return term == request->prev_term;
 }

@@ -11,8 +11,8 @@ static void drop_prefix(struct raft *raft, uint64_t first, uint64_t term) {
         terms_drop_below(&raft->terms, first);
     }
     sizes_forget_below(&raft->sizes, first);
-    gaps_drop_below(&raft->gaps, first);
-    struct gap *gap = gaps_at(&raft->gaps, first);
+    damage_drop_below(&raft->gaps, first);
+    struct gap *gap = damage_at(&raft->gaps, first);
     if (gap != NULL) {
         log_gap_changed(raft, gap);
     }
@@ -42,7 +42,7 @@ static void replace_log(struct raft *raft, uint64_t index, uint64_t term) {
     raft->before_first_term = term;
     terms_clear(&raft->terms);
     sizes_reset(&raft->sizes, index + 1);
-    gaps_drop_below(&raft->gaps, index + 1);
+    damage_drop_below(&raft->gaps, index + 1);
 }
 
 static void take_config(struct raft *raft, const struct raft_config *config) {
@@ -68,7 +68,7 @@ static void take_config(struct raft *raft, const struct raft_config *config) {
 /* An entry in a gap may be the image's, and then what follows it may be committed and counted on us: it
  * is not given up for not being readable (rule 11). */
 bool raft_keeps_log(const struct raft *raft, uint64_t index, uint64_t term) {
-    const struct gap *gap = gaps_unknown_at(&raft->gaps, index);
+    const struct gap *gap = damage_unknown_at(&raft->gaps, index);
     if (gap == NULL || index == raft->image_index) {
         return raft_term_at(raft, index) == term;
     }

@@ -25,7 +25,7 @@ void log_append(struct raft *raft, uint64_t term, uint32_t size) {
 /* ------------------------------------------------------------------ gaps */
 
 struct gap *log_blocked(const struct raft *raft) {
-    return gaps_from(&raft->gaps, raft->image_index + 1);
+    return damage_from(&raft->gaps, raft->image_index + 1);
 }
 
 uint64_t log_sound(const struct raft *raft) {
@@ -39,7 +39,7 @@ uint64_t log_sound(const struct raft *raft) {
 uint64_t log_last_known(const struct raft *raft, uint64_t term, uint64_t limit, bool or_lower) {
     uint64_t index = or_lower ? terms_last_up_to(&raft->terms, term, limit)
                               : terms_last_of(&raft->terms, term, limit);
-    const struct gap *gap = gaps_unknown_at(&raft->gaps, index);
+    const struct gap *gap = damage_unknown_at(&raft->gaps, index);
     if (gap == NULL) {
         return index;
     }
@@ -70,8 +70,8 @@ void log_gap_changed(struct raft *raft, struct gap *gap) {
 /* What is left of a gap equals the log of the peer that proved the entry at `from` to be another, and so
  * ends in that peer's term (rule 11). */
 static void cut_gap(struct raft *raft, uint64_t from, uint64_t prev_term) {
-    gaps_cut(&raft->gaps, from, prev_term);
-    struct gap *gap = gaps_at(&raft->gaps, from - 1);
+    damage_cut(&raft->gaps, from, prev_term);
+    struct gap *gap = damage_at(&raft->gaps, from - 1);
     if (gap != NULL) {
         set_terms(raft, from - 1, from - 1, prev_term);
         log_gap_changed(raft, gap);
@@ -172,7 +172,7 @@ uint64_t raft_term_at(const struct raft *raft, uint64_t index) {
     if (index == raft->image_index) {
         return raft->image_term;
     }
-    if (index > raft->last || gaps_unknown_at(&raft->gaps, index) != NULL) {
+    if (index > raft->last || damage_unknown_at(&raft->gaps, index) != NULL) {
         return 0;
     }
     if (index >= raft->first) {

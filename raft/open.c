@@ -105,7 +105,7 @@ static bool set_gaps(struct raft *raft, const struct raft_start *start) {
                           .last_term = from->last_term,
                           .unknown_from = from->first};
         if (!terms_set(&raft->terms, gap.first, gap.last, gap.last_term, raft->last) ||
-            !gaps_push(&raft->gaps, gap)) {
+            !damage_push(&raft->gaps, gap)) {
             return false;
         }
         log_gap_changed(raft, &raft->gaps.items[raft->gaps.count - 1]);
@@ -180,7 +180,7 @@ void raft_close(struct raft *raft) {
     sizes_fini(&raft->sizes);
     writes_fini(&raft->writes);
     early_fini(&raft->early);
-    gaps_fini(&raft->gaps);
+    damage_fini(&raft->gaps);
     mem_free(raft->reads.items);
     mem_free(raft);
 }

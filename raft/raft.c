@@ -285,7 +285,7 @@ static uint64_t deadline(const struct raft *raft) {
 static uint64_t may_apply(const struct raft *raft) {
     uint64_t index = raft->commit < raft->durable ? raft->commit : raft->durable;
     uint64_t known = raft->reported > raft->image_index ? raft->reported : raft->image_index;
-    const struct gap *gap = gaps_from(&raft->gaps, known + 1);
+    const struct gap *gap = damage_from(&raft->gaps, known + 1);
     if (gap != NULL && gap->first <= index) {
         index = gap->first - 1 > known ? gap->first - 1 : known;
     }

@@ -248,7 +248,8 @@ static void decide(struct raft *raft) {
     bool covered = gap->first != 0 && gap->last <= raft->applied; /* an own image will mend it */
     if (gap->first != 0 && !hope(raft) && !lost && repair->fill_no == 0) {
         if (raft->role == RAFT_LEADER) {
-            core_become_follower(raft, RAFT_NOBODY); /* a leader's (index, term) is never used twice */
+            core_become_follower(raft,
+                                 RAFT_NOBODY); /* a leader's (index, term) is never used twice */
         }
         discard(raft);
         return;
@@ -352,7 +353,7 @@ static void take(struct raft *raft, const struct raft_message *message, uint64_t
 void repair_filled(struct raft *raft) {
     struct repair *repair = &raft->repair;
     repair->fill_no = 0;
-    gaps_filled(&raft->gaps, repair->fill_first, repair->fill_last);
+    damage_filled(&raft->gaps, repair->fill_first, repair->fill_last);
     if (raft->role == RAFT_STOPPED) {
         return;
     }
@@ -375,13 +376,13 @@ static void learn(struct raft *raft, const struct repair_heard *heard) {
         return;
     }
     if (!terms_set(&raft->terms, index, gap->last - 1, term, raft->last) ||
-        !gaps_split(&raft->gaps, gap, index, term)) {
+        !damage_split(&raft->gaps, gap, index, term)) {
         raft->no_memory = true;
         return;
     }
-    gap = gaps_at(&raft->gaps, index);
+    gap = damage_at(&raft->gaps, index);
     log_gap_changed(raft, gap);
-    log_gap_changed(raft, gaps_at(&raft->gaps, index + 1));
+    log_gap_changed(raft, damage_at(&raft->gaps, index + 1));
     repair_changed(raft);
 }
 
@@ -453,7 +454,7 @@ void repair_damaged(struct raft *raft, const struct raft_event *event) {
     if (first > last) {
         return;
     }
-    if (!gaps_add(&raft->gaps, first, last, term_of, raft)) {
+    if (!damage_add(&raft->gaps, first, last, term_of, raft)) {
         raft->no_memory = true;
         return;
     }

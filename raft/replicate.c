@@ -32,7 +32,7 @@ static void fetch(struct raft *raft, size_t slot) {
     peer->fetch_from = peer->next;
     peer->fetch_term = raft->term;
     uint64_t end = raft->sizes.first - 1; /* from there on the window has them */
-    const struct gap *gap = gaps_from(&raft->gaps, peer->next);
+    const struct gap *gap = damage_from(&raft->gaps, peer->next);
     end = gap != NULL && gap->first <= end ? gap->first - 1 : end;
     uint64_t most = peer->next + RAFT_APPEND_ENTRIES_MAX - 1;
     update_fetch(raft, (struct raft_fetch){.peer = raft->config.members[slot].id,
@@ -96,7 +96,7 @@ static bool send_next(struct raft *raft, size_t slot) {
         return false;
     }
     if (peer->next < raft->sizes.first) {
-        if (gaps_at(&raft->gaps, peer->next) != NULL) {
+        if (damage_at(&raft->gaps, peer->next) != NULL) {
             serve_around(raft, slot);
         } else {
             fetch(raft, slot);
@@ -174,7 +174,7 @@ void leader_fetched(struct raft *raft, const struct raft_event *event) {
     append_message(raft, slot, first, last, progress_sent(peer, first, last, bytes, raft->now_ns));
     /* Only what was fetched can be framed in this step; the next range is read meanwhile. */
     if (peer->next <= raft->last && peer->next < raft->sizes.first &&
-        progress_may_send(peer, &raft->options) && gaps_at(&raft->gaps, peer->next) == NULL) {
+        progress_may_send(peer, &raft->options) && damage_at(&raft->gaps, peer->next) == NULL) {
         fetch(raft, slot);
     }
 }

@@ -1,18 +1,18 @@
-#include "raft/gaps.h"
+#include "raft/damage.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
 
 #include <string.h>
 
-void gaps_fini(struct gaps *gaps) {
+void damage_fini(struct damage *gaps) {
     mem_free(gaps->items);
-    *gaps = (struct gaps){0};
+    *gaps = (struct damage){0};
 }
 
 /* ------------------------------------------------------------------ questions */
 
-static size_t position(const struct gaps *gaps, uint64_t index) {
+static size_t position(const struct damage *gaps, uint64_t index) {
     size_t low = 0, high = gaps->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -25,24 +25,24 @@ static size_t position(const struct gaps *gaps, uint64_t index) {
     return low;
 }
 
-struct gap *gaps_from(const struct gaps *gaps, uint64_t index) {
+struct gap *damage_from(const struct damage *gaps, uint64_t index) {
     size_t at = position(gaps, index);
     return at < gaps->count ? &gaps->items[at] : NULL;
 }
 
-struct gap *gaps_at(const struct gaps *gaps, uint64_t index) {
-    struct gap *gap = gaps_from(gaps, index);
+struct gap *damage_at(const struct damage *gaps, uint64_t index) {
+    struct gap *gap = damage_from(gaps, index);
     return gap != NULL && gap->first <= index ? gap : NULL;
 }
 
-struct gap *gaps_unknown_at(const struct gaps *gaps, uint64_t index) {
-    struct gap *gap = gaps_at(gaps, index);
+struct gap *damage_unknown_at(const struct damage *gaps, uint64_t index) {
+    struct gap *gap = damage_at(gaps, index);
     return gap != NULL && gap->unknown_from <= index && index < gap->last ? gap : NULL;
 }
 
 /* ------------------------------------------------------------------ changes */
 
-static bool insert(struct gaps *gaps, size_t at, struct gap gap) {
+static bool insert(struct damage *gaps, size_t at, struct gap gap) {
     struct gap *items =
         mem_array_grow(gaps->items, &gaps->capacity, gaps->count + 1, sizeof *items);
     if (items == NULL) {
@@ -55,13 +55,13 @@ static bool insert(struct gaps *gaps, size_t at, struct gap gap) {
     return true;
 }
 
-static void erase(struct gaps *gaps, size_t at, size_t count) {
+static void erase(struct damage *gaps, size_t at, size_t count) {
     gaps->count -= count;
     memmove(gaps->items + at, gaps->items + at + count, (gaps->count - at) * sizeof *gaps->items);
 }
 
-bool gaps_add(struct gaps *gaps, uint64_t first, uint64_t last,
-              uint64_t (*term_of)(void *arg, uint64_t index), void *arg) {
+bool damage_add(struct damage *gaps, uint64_t first, uint64_t last,
+                uint64_t (*term_of)(void *arg, uint64_t index), void *arg) {
     while (first <= last) {
         size_t at = position(gaps, first);
         const struct gap *next = at < gaps->count ? &gaps->items[at] : NULL;
@@ -80,13 +80,13 @@ bool gaps_add(struct gaps *gaps, uint64_t first, uint64_t last,
     return true;
 }
 
-bool gaps_push(struct gaps *gaps, struct gap gap) {
+bool damage_push(struct damage *gaps, struct gap gap) {
     ASSERT(gap.first <= gap.last && gap.first <= gap.unknown_from && gap.unknown_from <= gap.last);
     ASSERT(gaps->count == 0 || gaps->items[gaps->count - 1].last < gap.first);
     return insert(gaps, gaps->count, gap);
 }
 
-bool gaps_split(struct gaps *gaps, struct gap *gap, uint64_t index, uint64_t term) {
+bool damage_split(struct damage *gaps, struct gap *gap, uint64_t index, uint64_t term) {
     ASSERT(gap->first <= index && index < gap->last);
     size_t at = (size_t)(gap - gaps->items);
     struct gap rest = *gap;
@@ -98,7 +98,7 @@ bool gaps_split(struct gaps *gaps, struct gap *gap, uint64_t index, uint64_t ter
     return insert(gaps, at + 1, rest);
 }
 
-void gaps_cut(struct gaps *gaps, uint64_t from, uint64_t prev_term) {
+void damage_cut(struct damage *gaps, uint64_t from, uint64_t prev_term) {
     size_t at = position(gaps, from);
     if (at < gaps->count && gaps->items[at].first < from) {
         struct gap *gap = &gaps->items[at++];
@@ -109,7 +109,7 @@ void gaps_cut(struct gaps *gaps, uint64_t from, uint64_t prev_term) {
     gaps->count = at;
 }
 
-void gaps_drop_below(struct gaps *gaps, uint64_t first) {
+void damage_drop_below(struct damage *gaps, uint64_t first) {
     erase(gaps, 0, position(gaps, first));
     if (gaps->count > 0 && gaps->items[0].first < first) {
         struct gap *gap = &gaps->items[0];
@@ -118,7 +118,7 @@ void gaps_drop_below(struct gaps *gaps, uint64_t first) {
     }
 }
 
-void gaps_filled(struct gaps *gaps, uint64_t first, uint64_t last) {
+void damage_filled(struct damage *gaps, uint64_t first, uint64_t last) {
     size_t at = position(gaps, first);
     size_t gone = 0;
     while (at + gone < gaps->count && gaps->items[at + gone].last <= last) {
