@@ -56,6 +56,9 @@ static bool insert(struct damage *gaps, size_t at, struct gap gap) {
 }
 
 static void erase(struct damage *gaps, size_t at, size_t count) {
+    if (count == 0) {
+        return; /* there may be no items at all */
+    }
     gaps->count -= count;
     memmove(gaps->items + at, gaps->items + at + count, (gaps->count - at) * sizeof *gaps->items);
 }
