@@ -1,7 +1,8 @@
 /* An end that is not known (rule 11): this node may have acknowledged more than it has. It neither votes
  * nor acknowledges until it has all that can have been counted on it:
  *
- *   question -> the leader begins a heartbeat round; a quorum *without the asker* confirms it
+ *   question -> the leader begins a heartbeat round; a quorum *without the asker*, and without others
+ *               that do not know their end, confirms it
  *            <- the leader's last index when the question came
  *   durable up to there, without gaps: the end is known again, and that is made durable
  *
@@ -97,8 +98,9 @@ void catchup_request(struct raft *raft, size_t slot, const struct raft_message *
 static bool confirmed_without(const struct raft *raft, size_t asker, uint64_t round) {
     uint32_t mask = 0;
     for (size_t i = 0; i < raft->config.count; i++) {
-        bool echoed = i == raft->self_slot || raft->peers[i].echo >= round;
-        mask |= i != asker && echoed ? 1u << i : 0;
+        const struct progress *peer = &raft->peers[i];
+        bool counts = i == raft->self_slot || (peer->echo >= round && !peer->absent);
+        mask |= i != asker && counts ? 1u << i : 0;
     }
     return config_quorum(&raft->config, mask);
 }

@@ -17,7 +17,7 @@
 
 enum {
     DONOR_BEATS = 6,    /* so long a peer may take to send entries */
-    IMAGE_BEATS = 40,   /* ... and to begin with an image */
+    IMAGE_BEATS = 200,  /* ... and an image, before another one sends its own as well */
     HOPELESS_BEATS = 20 /* so long nobody may have been able to proceed: others find out as well */
 };
 
@@ -61,8 +61,10 @@ void repair_changed(struct raft *raft) {
     forget_answers(raft);
     repair->donor_until_ns = 0;
     repair->due_ns = idle || raft->role == RAFT_STOPPED ? UINT64_MAX : raft->now_ns;
-    if (raft->role != RAFT_LEADER && raft->role != RAFT_STOPPED) {
-        follow_persisted(raft); /* there may be more to acknowledge than before */
+    if (raft->role == RAFT_LEADER) {
+        commit_by_counting(raft); /* there may be more that counts than before */
+    } else if (raft->role != RAFT_STOPPED) {
+        follow_persisted(raft);
     }
 }
 
@@ -133,13 +135,16 @@ static void cut(struct raft *raft, uint64_t from, uint64_t prev_term) {
     repair_changed(raft);
 }
 
-static const char *answer_text(const struct repair_heard *heard) {
+static const char *answer_text(const struct repair_heard *heard, bool end_only) {
     static const char *const texts[] = {[RAFT_REPAIR_READABLE] = "can read it",
                                         [RAFT_REPAIR_UNREADABLE] = "cannot read it either",
                                         [RAFT_REPAIR_ABSENT] = "never had it",
                                         [RAFT_REPAIR_UNSURE] = "may have it",
                                         [RAFT_REPAIR_END_UNKNOWN] = "does not know its end",
                                         [RAFT_REPAIR_COMPACTED] = "has an image over it"};
+    if (end_only && heard->answered && heard->answer != RAFT_REPAIR_END_UNKNOWN) {
+        return "knows its end";
+    }
     return heard->answered ? texts[heard->answer] : "did not answer";
 }
 
@@ -160,7 +165,7 @@ static struct reason report(const struct raft *raft) {
         if (i != raft->self_slot && at < size) {
             at += (size_t)snprintf(text.text + at, size - at, "%s%016llx %s", at > 0 ? "; " : "",
                                    (unsigned long long)raft->config.members[i].id,
-                                   answer_text(&raft->repair.heard[i]));
+                                   answer_text(&raft->repair.heard[i], gap->first == 0));
         }
     }
     return text;
@@ -278,6 +283,13 @@ static void decide(struct raft *raft) {
 
 /* ------------------------------------------------------------------ time */
 
+/* A sending that fails is not told; asked again, a donor that still sends does nothing. */
+static bool image_is_due(const struct raft *raft, size_t slot) {
+    const struct repair *repair = &raft->repair;
+    return slot == repair->donor && raft->now_ns < repair->donor_until_ns &&
+           repair->heard[slot].answered && repair->heard[slot].answer == RAFT_REPAIR_COMPACTED;
+}
+
 void repair_tick(struct raft *raft) {
     struct repair *repair = &raft->repair;
     if (raft->now_ns < repair->due_ns) {
@@ -291,7 +303,7 @@ void repair_tick(struct raft *raft) {
     set_question(raft);
     for (size_t i = 0; i < raft->config.count; i++) {
         if (i != raft->self_slot) {
-            ask(raft, i, RAFT_REPAIR_STATUS);
+            ask(raft, i, image_is_due(raft, i) ? RAFT_REPAIR_IMAGE : RAFT_REPAIR_STATUS);
         }
     }
     if (raft->end_unknown) {

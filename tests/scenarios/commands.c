@@ -233,6 +233,26 @@ static void gate(struct scenario *scenario, char **words, size_t count) {
     }
 }
 
+/* rot nX FIRST LAST | lose nX end COUNT | lose nX image | scrub nX | doubt nX */
+static void damage(struct scenario *scenario, char **words, size_t count) {
+    uint64_t id = node(words, count, 1);
+    const char *what = count > 2 ? words[2] : "";
+    if (strcmp(words[0], "rot") == 0) {
+        world_rot_whole(scenario->world, id, number(words, count, 2, 1),
+                        number(words, count, 3, 1));
+    } else if (strcmp(words[0], "scrub") == 0) {
+        world_scrub(scenario->world, id);
+    } else if (strcmp(words[0], "doubt") == 0) {
+        world_doubt_end(scenario->world, id);
+    } else if (strcmp(what, "image") == 0) {
+        world_lose_image(scenario->world, id, false);
+    } else if (strcmp(what, "end") == 0) {
+        world_lose_end(scenario->world, id, number(words, count, 3, 1), false);
+    } else {
+        scenario_print(scenario, "what is lost?");
+    }
+}
+
 static void mark(struct scenario *scenario, char **words, size_t count) {
     (void)words;
     (void)count;
@@ -285,6 +305,10 @@ static const struct {
                 {"read", read_index},
                 {"transfer", transfer},
                 {"gate", gate},
+                {"rot", damage},
+                {"scrub", damage},
+                {"lose", damage},
+                {"doubt", damage},
                 {"mark", mark},
                 {"show", show},
                 {"log", print_log},

@@ -23,6 +23,10 @@ void scenario_show(struct scenario *scenario) {
         scenario_print(scenario, "n%llu %s in term %llu, log %llu..%llu, durable %llu, commit %llu",
                        (ull)i, roles[s.role], (ull)s.term, (ull)s.first, (ull)s.last,
                        (ull)s.durable, (ull)s.commit);
+        if (s.gap_count > 0) {
+            scenario_print(scenario, "   cannot read %llu..%llu", (ull)s.first_gap.first,
+                           (ull)s.first_gap.last);
+        }
     }
 }
 
@@ -45,6 +49,9 @@ static uint64_t value(struct scenario *scenario, const char *word) {
                : strcmp(field, ".durable") == 0   ? s.durable
                : strcmp(field, ".campaigns") == 0 ? s.campaigns
                : strcmp(field, ".prevotes") == 0  ? s.prevotes
+               : strcmp(field, ".gaps") == 0      ? s.gap_count
+               : strcmp(field, ".damaged") == 0   ? s.damaged_entries
+               : strcmp(field, ".doubts") == 0    ? s.end_unknown
                : strcmp(field, ".unsynced") == 0  ? world_unsynced_bytes(world, id)
                                                   : UINT64_MAX;
     }
@@ -60,6 +67,8 @@ static uint64_t value(struct scenario *scenario, const char *word) {
            : strcmp(word, "installs") == 0   ? now->installs - then->installs
            : strcmp(word, "fetches") == 0    ? now->fetches - then->fetches
            : strcmp(word, "reads") == 0      ? now->reads_done - then->reads_done
+           : strcmp(word, "filled") == 0     ? now->filled - then->filled
+           : strcmp(word, "discarded") == 0  ? now->discarded - then->discarded
                                              : strtoull(word, NULL, 10);
 }
 

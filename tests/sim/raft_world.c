@@ -182,6 +182,16 @@ static void happen_message(struct world *world, struct w_packet *packet) {
         w_packet_free(packet);
         return;
     }
+    /* Likewise a hello comes before all else of a connection. */
+    if (from != NULL && from->disk.lost_end_boot != 0 &&
+        node->greeted[from->id - 1] < packet->boot) {
+        node->greeted[from->id - 1] = packet->boot;
+        struct raft_event hello = {.kind = RAFT_PEER};
+        hello.peer.peer = from->id;
+        hello.peer.up = true;
+        hello.peer.boot_nonce = from->id * 1000 + packet->boot;
+        w_step(world, node, &hello, NULL);
+    }
     packet->token = ++world->next_token;
     struct raft_event event = {.kind = RAFT_RECEIVE};
     event.receive.message = m;

@@ -78,6 +78,8 @@ void world_compact(struct world *world, uint64_t node, uint64_t keep);   /* imag
 /* Damage (raft_world_damage.c). With `budget` only what some other voter can give back, or what nobody
  * else had, so that the cluster must live on. */
 void world_rot(struct world *world, uint64_t node, uint64_t first, uint64_t last, bool budget);
+void world_rot_whole(struct world *world, uint64_t node, uint64_t first,
+                     uint64_t last);                                    /* headers too */
 void world_scrub(struct world *world, uint64_t node);                   /* finds what is rotten */
 void world_lose_image(struct world *world, uint64_t node, bool budget); /* of a node that is down */
 void world_lose_end(struct world *world, uint64_t node, uint64_t count, bool budget);

@@ -57,6 +57,14 @@ void world_rot(struct world *world, uint64_t id, uint64_t first, uint64_t last, 
     }
 }
 
+void world_rot_whole(struct world *world, uint64_t id, uint64_t first, uint64_t last) {
+    world_rot(world, id, first, last, false);
+    struct w_log *log = &w_node(world, id)->disk.log;
+    for (uint64_t i = first; i <= last && w_log_at(log, i) != NULL; i++) {
+        log->items[i].header = false;
+    }
+}
+
 /* A scrub: everything rotten that is not known yet is found. */
 void world_scrub(struct world *world, uint64_t id) {
     struct w_node *node = w_node(world, id);

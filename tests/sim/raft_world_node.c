@@ -362,6 +362,12 @@ void w_step(struct world *world, struct w_node *node, struct raft_event *event,
     }
     trim_window(world, node);
     node->deadline_ns = node->update.deadline_ns;
+    if (node->applied > node->told_applied) {
+        node->told_applied = node->applied;
+        struct raft_event done = {.kind = RAFT_APPLIED};
+        done.applied.index = node->applied;
+        w_step(world, node, &done, NULL);
+    }
 }
 
 /* ------------------------------------------------------------------ start */
@@ -388,6 +394,7 @@ void w_start(struct world *world, struct w_node *node) {
     }
     node->boot++;
     node->had_gaps = false;
+    memset(node->greeted, 0, sizeof node->greeted);
     node->log.last = disk->log.first - 1;
     node->log.first = disk->log.first;
     for (uint64_t i = disk->log.first; i <= disk->log.last; i++) {
@@ -428,7 +435,7 @@ void w_start(struct world *world, struct w_node *node) {
     disk->voted_for = start.voted_for;
     disk->done_ns = UINT64_MAX;
     node->window_first = disk->log.last + 1;
-    node->applied = node->known_commit = disk->image_index;
+    node->applied = node->told_applied = node->known_commit = disk->image_index;
     node->role = RAFT_FOLLOWER;
     node->term = start.term;
     node->leader = RAFT_NOBODY;

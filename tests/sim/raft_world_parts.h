@@ -73,8 +73,9 @@ struct w_node {
     struct w_disk disk;
     struct w_packet **kept;
     size_t kept_count, kept_capacity;
-    uint64_t applied, known_commit;
-    bool had_gaps; /* in this life */
+    uint64_t applied, told_applied, known_commit;
+    bool had_gaps;                     /* in this life */
+    uint64_t greeted[WORLD_NODES_MAX]; /* the boots of those that lost their end, as heard of */
     struct w_read *reads;
     size_t read_count, read_capacity;
     const struct w_fetched *fetched; /* of the step that runs */
