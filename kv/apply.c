@@ -57,6 +57,8 @@ static int prepare_entry(struct batch *batch, const struct entry *entry, uint64_
                      feature_decode(blob_slice(entry->payload), batch->kv->feature_level,
                                     &operation->feature_level, &detail),
                      &detail, why);
+    case ENTRY_SESSION:
+    case ENTRY_ONCE: break; /* of log mode: none of ours */
     }
     /* Rule 22: an entry that this program does not know stops it. */
     (void)reason_set(&detail, LKV_EVERSION, "type %d, which this program does not know",
@@ -169,9 +171,9 @@ static int carry_out_effect(struct batch *batch, struct operation *operation, ui
         /* The revision rises only if a key changed. */
         result->revision = result->count > 0 ? revision : batch->stamp.revision;
         return rc;
-    case KV_SESSION_OPEN: return effect_session_open(batch->store, command, result);
+    case KV_SESSION_OPEN:
     case KV_SESSION_CLOSE:
-    case KV_SESSION_EXPIRE: return effect_session_end(batch->store, command, result);
+    case KV_SESSION_EXPIRE: return sessions_command(&batch->store->sessions, command, result);
     }
     return LKV_EPROTOCOL; /* the decoder lets only known operations pass */
 }

@@ -55,10 +55,4 @@ MUST_USE int effect_put(struct batch *batch, struct operation *operation, uint64
 MUST_USE int effect_delete(struct batch *batch, const struct operation *operation, uint64_t index,
                            uint64_t revision, uint64_t *count);
 
-/* Sessions: the outcome is in the result, an error stops the applier. */
-MUST_USE int effect_session_open(struct store *store, const struct kv_command *command,
-                                 struct kv_result *result);
-MUST_USE int effect_session_end(struct store *store, const struct kv_command *command,
-                                struct kv_result *result);
-
 #endif

@@ -29,3 +29,16 @@ uint64_t digest_of(const struct digest_item *item) {
     ASSERT(!writer.failed && writer.left == 0);
     return hash(slice_of(canonical, sizeof(canonical)));
 }
+
+uint64_t digest_chain(uint64_t before, const struct digest_link *link) {
+    uint8_t canonical[4 * sizeof(uint64_t) + 2 * sizeof(uint32_t)];
+    struct writer writer = writer_of(canonical, sizeof(canonical));
+    write_u64(&writer, before);
+    write_u64(&writer, link->index);
+    write_u64(&writer, link->term);
+    write_u64(&writer, link->size);
+    write_u32(&writer, link->type);
+    write_u32(&writer, link->crc);
+    ASSERT(!writer.failed && writer.left == 0);
+    return hash(slice_of(canonical, sizeof(canonical)));
+}

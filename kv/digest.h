@@ -19,4 +19,12 @@ struct digest_item {
 uint64_t digest_of(const struct digest_item *item);
 uint64_t digest_of_session(struct slice bytes);
 
+/* One more link of a chain over entries: it depends on all links before it, in their order. `type` and
+ * `crc` (CRC32C) are of the entry and its payload. */
+struct digest_link {
+    uint64_t index, term, size;
+    uint32_t type, crc;
+};
+uint64_t digest_chain(uint64_t before, const struct digest_link *link);
+
 #endif

@@ -186,33 +186,3 @@ int effect_delete(struct batch *batch, const struct operation *operation, uint64
     return command->end.size == 0 ? delete_one(batch, command->key, revision, count)
                                   : delete_range(batch, command, index, revision, count);
 }
-
-/* ---------------------------------------------------------------------------- sessions */
-
-/* Only want of memory stops the applier; everything else is the entry's outcome. */
-static int outcome(int rc, struct kv_result *result) {
-    result->rc = rc != LKV_ENOMEM ? rc : 0;
-    return rc == LKV_ENOMEM ? rc : 0;
-}
-
-int effect_session_open(struct store *store, const struct kv_command *command,
-                        struct kv_result *result) {
-    struct sessions *sessions = &store->sessions;
-    if (command->session == 0) {
-        int rc = sessions_open(sessions, result->index, command->ttl_ms, command->limit);
-        result->session = rc == 0 ? result->index : 0;
-        return outcome(rc, result);
-    }
-    int rc = sessions_renew(sessions, command->session, command->ttl_ms);
-    if (rc == 0) {
-        size_t at = sessions_find(sessions, command->session);
-        result->count = sessions->slots[at].session->last_seq;
-    }
-    return outcome(rc, result);
-}
-
-int effect_session_end(struct store *store, const struct kv_command *command,
-                       struct kv_result *result) {
-    result->ended = true; /* also when it was before */
-    return outcome(sessions_remove(&store->sessions, command->session), result);
-}

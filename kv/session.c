@@ -176,6 +176,39 @@ int sessions_remove(struct sessions *sessions, uint64_t id) {
     return 0;
 }
 
+/* ---------------------------------------------------------------------------- commands */
+
+/* Only want of memory stops the applier; everything else is the entry's outcome. */
+static int outcome(int rc, struct kv_result *result) {
+    result->rc = rc != LKV_ENOMEM ? rc : 0;
+    return rc == LKV_ENOMEM ? rc : 0;
+}
+
+static int command_open(struct sessions *sessions, const struct kv_command *command,
+                        struct kv_result *result) {
+    if (command->session == 0) {
+        int rc = sessions_open(sessions, result->index, command->ttl_ms, command->limit);
+        result->session = rc == 0 ? result->index : 0;
+        return outcome(rc, result);
+    }
+    int rc = sessions_renew(sessions, command->session, command->ttl_ms);
+    if (rc == 0) {
+        size_t at = sessions_find(sessions, command->session);
+        result->count = sessions->slots[at].session->last_seq;
+    }
+    return outcome(rc, result);
+}
+
+int sessions_command(struct sessions *sessions, const struct kv_command *command,
+                     struct kv_result *result) {
+    if (command->op == KV_SESSION_OPEN) {
+        return command_open(sessions, command, result);
+    }
+    ASSERT(!kv_command_has_keys(command));
+    result->ended = true; /* also when it was before */
+    return outcome(sessions_remove(sessions, command->session), result);
+}
+
 /* ---------------------------------------------------------------------------- one call */
 
 static uint64_t floor_of(const struct session *session, const struct session_call *call) {
@@ -226,6 +259,19 @@ void sessions_record(struct sessions *sessions, const struct session_call *call,
     ASSERT(into->index == 0);
     *into = *reply;
     session->last_seq = call->seq > session->last_seq ? call->seq : session->last_seq;
+}
+
+void sessions_unrecord(struct sessions *sessions, const struct session_call *call) {
+    size_t at = sessions_find(sessions, call->id);
+    if (at == sessions->count) {
+        return;
+    }
+    struct session *session = sessions->slots[at].session;
+    ASSERT(atomic_load_explicit(&session->refs, memory_order_acquire) == 1);
+    struct session_reply *reply = place(session, call->seq);
+    if (reply->index != 0 && reply->seq == call->seq) {
+        *reply = (struct session_reply){0};
+    }
 }
 
 /* ---------------------------------------------------------------------------- freezing */

@@ -19,6 +19,7 @@
 #include "base/cursor.h"
 #include "base/error.h"
 #include "kv/command.h"
+#include "kv/kv.h"
 
 #include <stdatomic.h>
 
@@ -62,6 +63,11 @@ MUST_USE int sessions_renew(struct sessions *sessions, uint64_t id, uint64_t ttl
 /* 0, or LKV_ESESSION. */
 MUST_USE int sessions_remove(struct sessions *sessions, uint64_t id);
 
+/* Carries out a command that opens, renews or ends one; result->index is that of its entry. The outcome
+ * goes into the result; LKV_ENOMEM: nothing has changed. */
+MUST_USE int sessions_command(struct sessions *sessions, const struct kv_command *command,
+                              struct kv_result *result);
+
 /* A command's place in its session, as its envelope says. */
 struct session_call {
     uint64_t id, seq, acked_below;
@@ -79,6 +85,10 @@ MUST_USE int sessions_reserve(struct sessions *sessions, const struct session_ca
 void sessions_record(struct sessions *sessions, const struct session_call *call,
                      const struct session_reply *reply);
 
+/* What was recorded for this call did not happen after all. What the client has said of its answers
+ * stays. */
+void sessions_unrecord(struct sessions *sessions, const struct session_call *call);
+
 /* An unchanging copy, for sessions_fini. Costs a pointer for each session. */
 MUST_USE int sessions_freeze(const struct sessions *sessions, struct sessions *out);
 
@@ -89,6 +99,10 @@ void session_put(struct buffer *into,
 MUST_USE int session_get(struct reader *reader, struct session **out);
 /* Adds a session from an image: ids ascend. Takes it on success. LKV_EDAMAGED, LKV_ENOMEM. */
 MUST_USE int sessions_add(struct sessions *sessions, struct session *session);
+/* All of them, one behind the other, up to the reader's end. get: LKV_EDAMAGED, LKV_ENOMEM: `out` is
+ * empty. */
+void sessions_put(struct buffer *into, const struct sessions *sessions);
+MUST_USE int sessions_get(struct reader *reader, struct sessions *out);
 /* Room for the numbers below acked_below + span. NULL when out of memory. */
 struct session *session_new(uint64_t span);
 void session_unref(struct session *session); /* NULL is fine */

@@ -116,6 +116,28 @@ int session_get(struct reader *reader, struct session **out) {
     return 0;
 }
 
+void sessions_put(struct buffer *into, const struct sessions *sessions) {
+    for (size_t i = 0; i < sessions->count; i++) {
+        session_put(into, sessions->slots[i].session);
+    }
+}
+
+int sessions_get(struct reader *reader, struct sessions *out) {
+    *out = (struct sessions){0};
+    int rc = 0;
+    while (rc == 0 && reader->left > 0) {
+        struct session *session;
+        rc = session_get(reader, &session);
+        if (rc == 0 && (rc = sessions_add(out, session)) != 0) {
+            session_unref(session);
+        }
+    }
+    if (rc != 0) {
+        sessions_fini(out);
+    }
+    return rc;
+}
+
 /* ---------------------------------------------------------------------------- digest */
 
 static int add_digest(const struct session *session, struct buffer *scratch, uint64_t *digest) {

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "lib/api.h"
 #include "lib/option_value.h"
+#include "lib/session.h"
 
 enum { TAIL_CREDIT_MIN = 4096 };
 
@@ -67,15 +68,9 @@ static int append_request(struct lkv *db, const struct lkv_bytes *records, size_
     return rc;
 }
 
-int lkv_append(struct lkv *db, const struct lkv_bytes *records, size_t count, uint64_t in_term,
-               int64_t timeout_ms, uint64_t *index) {
-    struct request *request;
-    int rc = append_request(db, records, count, in_term, timeout_ms, &request);
-    if (rc != 0) {
-        return rc;
-    }
+static int call_append(struct lkv *db, struct request *request, uint64_t *index) {
     struct lkv_msg *reply = NULL;
-    rc = api_call(db, request, &reply);
+    int rc = api_call(db, request, &reply);
     if (rc == 0) {
         get_number(reply, "index", index);
     }
@@ -83,10 +78,85 @@ int lkv_append(struct lkv *db, const struct lkv_bytes *records, size_t count, ui
     return rc;
 }
 
+int lkv_append(struct lkv *db, const struct lkv_bytes *records, size_t count, uint64_t in_term,
+               int64_t timeout_ms, uint64_t *index) {
+    struct request *request;
+    int rc = append_request(db, records, count, in_term, timeout_ms, &request);
+    return rc == 0 ? call_append(db, request, index) : rc;
+}
+
 int lkv_append_submit(struct lkv *db, const struct lkv_bytes *records, size_t count,
                       uint64_t in_term, int64_t timeout_ms, struct lkv_queue *queue, void *tag) {
     struct request *request;
     int rc = append_request(db, records, count, in_term, timeout_ms, &request);
+    return rc == 0 ? api_submit(db, request, queue, tag) : rc;
+}
+
+/* ------------------------------------------------------------------ append once */
+
+/* The number is taken first, since the records say up to where all are answered. */
+static int make_append_once(struct lkv_session *session, struct lkv *db,
+                            const struct slice *records, size_t count, uint64_t in_term,
+                            struct session_call *call, int64_t timeout_ms, struct request **out) {
+    struct limits limits = api_limits(db);
+    struct reason why = {{0}};
+    int rc = limits_check_records(&limits, records, count, &why);
+    rc = rc == 0 ? session_use(session, call->seq, &call->acked_below, &why) : rc;
+    if (rc != 0) {
+        return api_fail_with(rc, &why);
+    }
+    rc = api_begin(db, REQUEST_APPEND, timeout_ms, out);
+    if (rc == 0) {
+        (*out)->in_term = in_term;
+        if (request_set_records_once(*out, records, count, call) != 0) {
+            request_free(*out);
+            *out = NULL;
+            rc = api_fail(LKV_ENOMEM, "out of memory for records");
+        }
+    }
+    if (rc != 0) {
+        session_give_back(session, call->seq);
+        return rc;
+    }
+    session_attach(session, *out, call->seq);
+    return 0;
+}
+
+static int append_once_request(struct lkv_session *session, uint64_t seq,
+                               const struct lkv_bytes *records, size_t count, uint64_t in_term,
+                               int64_t timeout_ms, struct lkv **db, struct request **out) {
+    if (session == NULL) {
+        return api_fail(LKV_EINVAL, "the session is NULL");
+    }
+    struct session_numbers numbers = session_numbers(session);
+    struct session_call call = {.id = numbers.id, .seq = seq};
+    if (numbers.db == NULL) {
+        return api_fail(LKV_ECLOSED, "the session's handle is closed");
+    }
+    struct slice *slices;
+    int rc = take_slices(records, count, &slices);
+    if (rc == 0) {
+        rc = make_append_once(session, numbers.db, slices, count, in_term, &call, timeout_ms, out);
+        mem_free(slices);
+    }
+    *db = numbers.db;
+    return rc;
+}
+
+int lkv_append_once(struct lkv_session *session, uint64_t seq, const struct lkv_bytes *records,
+                    size_t count, uint64_t in_term, int64_t timeout_ms, uint64_t *index) {
+    struct lkv *db;
+    struct request *request;
+    int rc = append_once_request(session, seq, records, count, in_term, timeout_ms, &db, &request);
+    return rc == 0 ? call_append(db, request, index) : rc;
+}
+
+int lkv_append_once_submit(struct lkv_session *session, uint64_t seq,
+                           const struct lkv_bytes *records, size_t count, uint64_t in_term,
+                           int64_t timeout_ms, struct lkv_queue *queue, void *tag) {
+    struct lkv *db;
+    struct request *request;
+    int rc = append_once_request(session, seq, records, count, in_term, timeout_ms, &db, &request);
     return rc == 0 ? api_submit(db, request, queue, tag) : rc;
 }
 

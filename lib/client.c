@@ -66,6 +66,7 @@ struct client {
     atomic_size_t held_bytes; /* of requests without their final message */
 
     /* loop thread */
+    uint64_t next_order;      /* of appends */
     struct list_link queue;   /* not sent, oldest first */
     struct list_link retries; /* to go to the front of it at the turn's end */
     struct deadlines deadlines;
@@ -133,22 +134,30 @@ static void enqueue(struct client *client, struct list_link *list, struct reques
 static void enqueue_all(struct client *client, struct request *oldest) {
     while (oldest != NULL) {
         struct request *next = oldest->inbox_next;
+        oldest->order = oldest->op == REQUEST_APPEND ? ++client->next_order : 0;
         enqueue(client, &client->queue, oldest);
         oldest = next;
     }
 }
 
-/* In the order in which they were sent first. */
+/* In the order in which they were sent first: before what was not sent yet, appends behind those that were
+ * submitted before them. */
 static void requeue_retries(struct client *client) {
-    struct list_link *from = &client->retries, *to = &client->queue;
-    if (list_empty(from)) {
-        return;
+    struct list_link *at = client->queue.next;
+    uint64_t before = 0; /* order of what stands before `at` is not above it */
+    for (struct list_link *link; (link = list_pop_front(&client->retries)) != NULL;) {
+        uint64_t order = LIST_ITEM(link, struct request, link)->order;
+        if (order != 0 && order < before) {
+            at = client->queue.next;
+            before = 0;
+        }
+        while (order != 0 && at != &client->queue &&
+               LIST_ITEM(at, struct request, link)->order < order) {
+            at = at->next;
+        }
+        before = order > before ? order : before;
+        list_push_back(at, link);
     }
-    from->prev->next = to->next;
-    to->next->prev = from->prev;
-    from->next->prev = to;
-    to->next = from->next;
-    list_init(from);
 }
 
 static void dequeue(struct client *client, struct request *request) {
@@ -371,8 +380,9 @@ static bool is_usable(const struct link *link) {
 }
 
 /* Appends keep their order by keeping to one connection, the oldest. What an earlier target still has is
- * waited for: it might be refused, and come again behind those that were sent meanwhile. */
-static struct remote *append_remote(struct client *client) {
+ * waited for: it might be refused, and come again behind those that were sent meanwhile. So is what was
+ * sent after this one, when this one comes again: it may have to as well. */
+static struct remote *append_remote(struct client *client, const struct request *request) {
     for (struct list_link *at = client->links.next; at != &client->links; at = at->next) {
         const struct link *link = LIST_ITEM(at, struct link, link);
         if (link->retired && !link->gone && remote_appends_in_flight(link->remote) > 0) {
@@ -382,7 +392,8 @@ static struct remote *append_remote(struct client *client) {
     for (struct list_link *at = client->links.next; at != &client->links; at = at->next) {
         struct link *link = LIST_ITEM(at, struct link, link);
         if (!link->retired && !link->gone) {
-            return is_usable(link) ? link->remote : NULL;
+            bool may = is_usable(link) && !remote_would_overtake(link->remote, request);
+            return may ? link->remote : NULL;
         }
     }
     return NULL;
@@ -421,7 +432,7 @@ static size_t probes_left(const struct client *client) {
 /* False: no more for now. */
 static bool send_one(struct client *client, struct request *request) {
     struct remote *remote =
-        request->op == REQUEST_APPEND ? append_remote(client) : pick_remote(client);
+        request->op == REQUEST_APPEND ? append_remote(client, request) : pick_remote(client);
     if (remote == NULL) {
         return false;
     }

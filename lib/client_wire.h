@@ -49,8 +49,9 @@ struct wire_call {
     bool has_end;         /* delete: a range, not one key */
     struct slice value;   /* put */
     struct slice command; /* propose */
-    uint64_t session; /* put, delete: that they belong to, 0 = none; session_open: to be resumed */
-    uint64_t seq, acked_below;   /* put, delete in a session */
+    uint64_t
+        session; /* put, delete, append: that they belong to, 0 = none; session_open: to be resumed */
+    uint64_t seq, acked_below;   /* put, delete, append in a session */
     uint64_t ttl_ms;             /* session_open */
     const struct slice *records; /* append; decoded: valid until the next frame is */
     size_t record_count;

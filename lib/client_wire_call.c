@@ -23,12 +23,12 @@ static const struct method_row methods[] = {
     {"propose", WIRE_PROPOSE, 3, false, false},
     {"session_open", WIRE_SESSION_OPEN, 3, true, false},
     {"session_close", WIRE_SESSION_CLOSE, 2, true, false},
-    {"append", WIRE_APPEND, 3, true, false},
+    {"append", WIRE_APPEND, 3, true, true},
     {"read", WIRE_LOG_READ, 4, false, false},
     {"span", WIRE_LOG_SPAN, 2, true, false},
 };
 
-/* Behind the flags stand the session of a write and an append's count of refusals: they may be left out
+/* Behind the flags stand an append's count of refusals, and the session of a write: they may be left out
  * as well. */
 static uint32_t arguments_max(const struct method_row *row) {
     return row->arguments + (row->takes_flags ? 1 : 0) + (row->takes_session ? 1 : 0) +
@@ -91,7 +91,7 @@ static void pack_propose(msgpack_packer *packer, const struct wire_call *call) {
     wire_pack_bytes(packer, call->command);
 }
 
-/* The count of refusals comes last, since only who sends many appends at once has to know of it. */
+/* Only who sends many appends at once has to know of refusals, so their count comes behind. */
 static void pack_append(msgpack_packer *packer, const struct wire_call *call) {
     msgpack_pack_array(packer, call->record_count);
     for (size_t i = 0; i < call->record_count; i++) {
@@ -100,6 +100,7 @@ static void pack_append(msgpack_packer *packer, const struct wire_call *call) {
     msgpack_pack_uint64(packer, call->in_term);
     pack_timeout_and_flags(packer, call);
     msgpack_pack_uint64(packer, call->refusals);
+    pack_session(packer, call);
 }
 
 static void pack_log_read(msgpack_packer *packer, const struct wire_call *call) {
@@ -305,6 +306,7 @@ static void take_append(struct arguments *arguments, struct wire_decoder *decode
     if (out->has_refusals) {
         out->refusals = take_number(arguments, "refusals");
     }
+    take_session(arguments, out);
 }
 
 static void take_log_read(struct arguments *arguments, struct wire_call *out) {

@@ -385,6 +385,21 @@ LKV_API LKV_CHECK int lkv_append_submit(struct lkv *db, const struct lkv_bytes *
                                         size_t count, uint64_t in_term, int64_t timeout_ms,
                                         struct lkv_queue *queue, void *tag);
 
+/* As lkv_append, once under the number `seq` of a session: see "writes that take effect once", all of
+ * which holds for appends too. However often it is sent, its records are in the log once, side by side,
+ * and the answer is the first one, with its index. All of them are seen, or none: when a leader is lost
+ * between them, what is there of them is never shown, and its indices are gaps. So is the order of one
+ * handle's appends kept, however many of them are under way.
+ * Outcomes as those of lkv_put_once. LKV_EINVAL also: that number was used for other records.
+ * LKV_ETERM does not use up the number. */
+LKV_API LKV_CHECK int lkv_append_once(struct lkv_session *session, uint64_t seq,
+                                      const struct lkv_bytes *records, size_t count,
+                                      uint64_t in_term, int64_t timeout_ms, uint64_t *index);
+LKV_API LKV_CHECK int lkv_append_once_submit(struct lkv_session *session, uint64_t seq,
+                                             const struct lkv_bytes *records, size_t count,
+                                             uint64_t in_term, int64_t timeout_ms,
+                                             struct lkv_queue *queue, void *tag);
+
 /* The first index kept by the node that answers, and the last one that may be read there (first - 1:
  * none yet). LKV_LINEARIZABLE: `commit` is at least that of every append acknowledged before. Either
  * pointer may be NULL. */
@@ -460,8 +475,10 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 
 /* An order-free digest over all live keys and sessions of this replica: numbers "digest", "index"
- * (applied), "rev".
- * Two replicas with equal index have equal digests, or one is wrong. */
+ * (applied), "rev". In log mode, without "rev": over the sessions and a chain of hashes over all entries
+ * that were ever applied, so that it does not depend on what is still kept.
+ * Two replicas with equal index have equal digests, or one is wrong. LKV_EBUSY (log mode): the node goes on
+ * from an image and is still behind what that knows. */
 LKV_API LKV_CHECK int lkv_digest(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 
 /* ------------------------------------------------------------------ a log that nobody holds */
@@ -473,7 +490,9 @@ struct lkv_log_item {
     const char *file; /* relative to the directory */
     uint64_t offset;
     uint64_t index, term;
-    const char *type; /* "noop", "config", "put", "delete", "session open", ..., "record", "-" */
+    const char
+        *type; /* "noop", "config", "put", "delete", "session open", ..., "record", "record once"
+                         (in a session; payload: the caller's bytes), "-" */
     struct lkv_bytes key, value, payload;
     const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
 };

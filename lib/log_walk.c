@@ -4,6 +4,7 @@
 #include "lib/identity.h"
 #include "lib/msg.h"
 #include "lib/node.h"
+#include "lib/once.h"
 #include "lib/uv/disk_posix.h"
 #include "lib/uv/disk_posix_lock.h"
 #include "log/log.h"
@@ -38,13 +39,8 @@ static const char *op_name(enum kv_op op) {
     return "command";
 }
 
-static void describe_command(const struct walk *walk, const struct log_visit *what,
-                             struct lkv_log_item *item) {
+static void describe_command(const struct log_visit *what, struct lkv_log_item *item) {
     struct kv_command command;
-    if (walk->model == MODEL_LOG) {
-        item->type = "record";
-        return;
-    }
     item->type = "command";
     if (kv_command_decode(what->payload, &command, NULL) != 0) {
         return; /* of a later version */
@@ -52,6 +48,17 @@ static void describe_command(const struct walk *walk, const struct log_visit *wh
     item->type = op_name(command.op);
     item->key = (struct lkv_bytes){command.key.data, command.key.size};
     item->value = (struct lkv_bytes){command.value.data, command.value.size};
+}
+
+/* The caller's own bytes; whether all of its append are there is not looked at. */
+static void describe_once(struct lkv_log_item *item) {
+    struct once_header header;
+    struct slice payload = slice_of(item->payload.data, item->payload.size);
+    item->type = "record once";
+    if (once_decode(payload, &header) == 0) {
+        item->payload.data = payload.data + ONCE_HEADER_SIZE;
+        item->payload.size = payload.size - ONCE_HEADER_SIZE;
+    }
 }
 
 static int on_visit(void *arg, const struct log_visit *what) {
@@ -71,7 +78,15 @@ static int on_visit(void *arg, const struct log_visit *what) {
         case ENTRY_NOOP: item.type = "noop"; break;
         case ENTRY_CONFIG: item.type = "config"; break;
         case ENTRY_FEATURE: item.type = "feature"; break;
-        case ENTRY_COMMAND: describe_command(walk, what, &item); break;
+        case ENTRY_COMMAND:
+            if (walk->model == MODEL_LOG) {
+                item.type = "record";
+            } else {
+                describe_command(what, &item);
+            }
+            break;
+        case ENTRY_SESSION: describe_command(what, &item); break;
+        case ENTRY_ONCE: describe_once(&item); break;
         }
     }
     return walk->visit(walk->arg, &item);

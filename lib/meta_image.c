@@ -67,16 +67,24 @@ void meta_image_encode(const struct meta_image *image, struct buffer *out) {
     write_u64(&writer, image->group_id);
     write_u64(&writer, image->index);
     write_u64(&writer, image->term);
-    write_u32(&writer, 1); /* sections */
+    write_u32(&writer, 2); /* sections */
     uint32_t crc = crc32c(0, slice_of(header, HEADER_SIZE - CRC_SIZE));
     write_u32(&writer, crc);
     buffer_append(out, header, sizeof(header));
-    struct buffer members;
-    buffer_init(&members);
-    append_members(&members, image);
-    append_section(out, META_IMAGE_MEMBERS, buffer_slice(&members), crc);
-    out->failed = out->failed || members.failed;
-    buffer_fini(&members);
+    struct buffer payload;
+    buffer_init(&payload);
+    append_members(&payload, image);
+    append_section(out, META_IMAGE_MEMBERS, buffer_slice(&payload), crc);
+    out->failed = out->failed || payload.failed;
+    buffer_clear(&payload);
+    ledger_put(&payload, &image->ledger);
+    append_section(out, META_IMAGE_LEDGER, buffer_slice(&payload), crc);
+    out->failed = out->failed || payload.failed;
+    buffer_fini(&payload);
+}
+
+void meta_image_fini(struct meta_image *image) {
+    ledger_fini(&image->ledger);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -153,6 +161,20 @@ static bool read_members(struct slice payload, struct meta_image *out) {
     return !reader.failed && reader.left == 0;
 }
 
+static int read_ledger(struct slice payload, struct meta_image *out, struct reason *why) {
+    if (out->ledger.included != 0) {
+        return reason_set(why, LKV_EDAMAGED, "it has sessions twice");
+    }
+    int rc = ledger_get(payload, &out->ledger);
+    if (rc == LKV_ENOMEM) {
+        return reason_set(why, rc, "no memory for its sessions");
+    }
+    out->ledger.feature_level = out->feature_level;
+    return rc == 0 && out->ledger.included >= out->index
+               ? 0
+               : reason_set(why, LKV_EDAMAGED, "its sessions are malformed");
+}
+
 /* One section; the reader stands behind it afterwards. */
 static int read_section(struct reader *reader, uint32_t header_crc, struct meta_image *out,
                         struct reason *why) {
@@ -168,12 +190,14 @@ static int read_section(struct reader *reader, uint32_t header_crc, struct meta_
     if (section >= META_IMAGE_OPTIONAL) {
         return 0; /* of a later version, and nothing depends on it */
     }
-    if (section != META_IMAGE_MEMBERS) {
-        return reason_set(why, LKV_EVERSION, "section %u, which this program does not know",
-                          section);
+    switch (section) {
+    case META_IMAGE_MEMBERS:
+        return read_members(payload, out)
+                   ? 0
+                   : reason_set(why, LKV_EDAMAGED, "its members are malformed");
+    case META_IMAGE_LEDGER: return read_ledger(payload, out, why);
     }
-    return read_members(payload, out) ? 0
-                                      : reason_set(why, LKV_EDAMAGED, "its members are malformed");
+    return reason_set(why, LKV_EVERSION, "section %u, which this program does not know", section);
 }
 
 int meta_image_decode(struct slice bytes, uint32_t known, struct meta_image *out,
@@ -189,9 +213,12 @@ int meta_image_decode(struct slice bytes, uint32_t known, struct meta_image *out
     for (uint32_t i = 0; rc == 0 && i < sections; i++) {
         rc = read_section(&reader, crc, out, why);
     }
-    if (rc == 0 && (reader.left > 0 || out->member_count == 0)) {
-        rc = reason_set(why, LKV_EDAMAGED, "%zu bytes behind its end, %zu members", reader.left,
-                        out->member_count);
+    if (rc == 0 && (reader.left > 0 || out->member_count == 0 || out->ledger.included == 0)) {
+        rc = reason_set(why, LKV_EDAMAGED, "%zu bytes behind its end, %zu members%s", reader.left,
+                        out->member_count, out->ledger.included == 0 ? ", no sessions" : "");
+    }
+    if (rc != 0) {
+        meta_image_fini(out);
     }
     return rc;
 }

@@ -28,6 +28,7 @@ struct msg_member {
 struct msg_record {
     uint64_t index, term;
     struct slice data; /* of the blob, or of the message's `backing` */
+    size_t skip;       /* bytes of the log's record that stand before it */
     struct blob *blob; /* owned; may be NULL */
 };
 struct msg_extents; /* lib/records.c: what pins the records' files */

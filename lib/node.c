@@ -103,6 +103,7 @@ static void turn_round(struct node *node) {
         node_write_flush(node);
         node_read_flush(node);
         node_apply(node);
+        node_once_turn(node);
         node_read_serve(node);
         node_log_serve(node);
         node_repair_serve(node);
@@ -257,6 +258,8 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     list_init(&node->batch.fills);
     list_init(&node->repair.waits);
     node->repair.image_wanted_ns = node->repair.note_retry_ns = UINT64_MAX;
+    list_init(&node->once_joins);
+    atomic_init(&node->spare_wanted, true);
     tails_init(&node->handle.tails);
     inbox_init(&node->inbox);
     log_window_init(&node->window, 1);

@@ -21,6 +21,7 @@
 #include "lib/founding.h"
 #include "lib/handle.h"
 #include "lib/inbox.h"
+#include "lib/ledger.h"
 #include "lib/pending.h"
 #include "lib/records.h"
 #include "lib/remote.h"
@@ -66,7 +67,7 @@ struct write_batch {
     uint64_t cut_from; /* of what the log thread was already given; 0: none */
     uint64_t cut_prev_term;
     uint64_t first, last;
-    uint64_t bytes; /* of these entries, as unwritten_bytes counts them */
+    uint64_t bytes;         /* of these entries, as unwritten_bytes counts them */
     struct list_link fills; /* of struct write_fill; before all else of the batch */
 };
 
@@ -104,11 +105,11 @@ struct write_fill {
 /* What is wrong on this node's disk, for people; empty texts: nothing. */
 struct repair {
     struct reason log_why, image_why, end_why;
-    bool image_rotten;        /* the newest image; an own one replaces it */
-    uint64_t image_wanted_ns; /* when it is looked whether an image must cover damage */
+    bool image_rotten;            /* the newest image; an own one replaces it */
+    uint64_t image_wanted_ns;     /* when it is looked whether an image must cover damage */
     uint64_t filled, filled_ever; /* entries: since all was well last; in this life */
-    bool changed;             /* since the reads below were served */
-    struct list_link waits;   /* reads in model log that met a gap */
+    bool changed;                 /* since the reads below were served */
+    struct list_link waits;       /* reads in model log that met a gap */
     bool settle_due, doubt_due, note_running; /* of the log's end, to the log thread */
     uint64_t note_retry_ns;
 };
@@ -158,11 +159,9 @@ struct node {
     struct founding founding;
     struct reason founding_state;
     bool founding_job_running;
-    uint32_t feature_level; /* model log; the state machine has its own */
-    uint64_t feature_term;  /* in which this leader has proposed the next field */
+    uint64_t feature_term; /* in which this leader has proposed the next field */
     uint32_t feature_proposed;
     struct blob *feature; /* owned; NULL, or what is being submitted */
-    uint64_t replay_from; /* model log: entries before it need not be read back */
     bool running;         /* founded: log and raft exist */
     bool offline;         /* a member of several, opened for local reads only: takes no part */
 
@@ -208,6 +207,7 @@ struct node {
     bool mark_due, spare_running, disk_full, log_failed;
 
     struct pending pending;
+    uint64_t next_order;     /* of appends: see struct request */
     uint64_t applied;        /* index */
     bool reading_for_apply;  /* entries to apply are being read from disk */
     bool gate_closed;        /* as the core was told */
@@ -232,7 +232,7 @@ struct node {
 
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
-    bool image_wanted; /* because of damage, whatever the thresholds say */
+    bool image_wanted;        /* because of damage, whatever the thresholds say */
     atomic_bool image_cancel; /* closing: of images and digests on the bulk thread */
     uint64_t bytes_since_image;
     struct image_receive *receive;
@@ -244,14 +244,24 @@ struct node {
     struct scrub scrub;
 
     /* Model log. */
-    struct extents *extents;    /* owned reference */
-    struct list_link log_waits; /* reads that wait for records */
-    uint64_t log_waited;        /* `applied` when they were looked at last */
+    struct ledger ledger;
+    struct sessions
+        proposed; /* of a ready leader: the ledger's, once all it has appended is applied */
+    uint64_t proposed_term;      /* that they are valid in; 0: not */
+    struct list_link once_joins; /* requests: the same is under way already */
+    bool submits_held;           /* until this leader is ready */
+    struct extents *extents;     /* owned reference */
+    struct list_link log_waits;  /* reads that wait for records */
+    uint64_t log_waited;         /* what was visible when they were looked at last */
     struct retention retention;
     uint64_t retention_drop_to;  /* the log may go up to here */
     uint64_t retention_next_ns;  /* when it is looked at again; 0: now */
     uint64_t retention_saved_ns; /* the file is younger than that */
     bool retention_saving;
+    bool spare_preparing;        /* the file for the next image */
+    atomic_bool spare_wanted;    /* there is none, or it is too small */
+    uint64_t image_bytes;        /* bulk thread: of the last image or checkpoint */
+    uint64_t image_spare_bytes;  /* bulk thread: of the spare file; 0: none */
     struct list_link hold_waits; /* requests */
     uint64_t ready_deadline_ns;  /* of a leader that waits for its tails; UINT64_MAX: none does */
 
@@ -358,6 +368,19 @@ void node_session_touch(struct node *node, uint64_t id);
 void node_session_look(struct node *node, uint64_t now_ns);
 uint64_t node_session_deadline(const struct node *node);
 void node_session_fini(struct node *node);
+bool node_leads_ready(const struct node *node); /* leader, and all of earlier terms is applied */
+
+/* lib/node_once.c: appends in sessions, before they have an index */
+bool node_once_hold(struct node *node); /* true: what was submitted has to wait */
+void node_once_take(struct node *node, struct list_link *from); /* the next run, into submits */
+bool node_once_judge(struct node *node);        /* the last look; false: nothing is left */
+bool node_once_judges(const struct node *node); /* this leader knows what every number has become */
+void node_once_accepted(struct node *node, const struct request *request, uint64_t index,
+                        uint64_t term);
+void node_once_refused(struct node *node); /* the run in submits was not appended */
+void node_once_turn(struct node *node);    /* applied or role may have moved */
+uint64_t node_once_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
+void node_once_close(struct node *node);
 
 /* lib/node_log.c: reads of the log itself */
 void node_log_read(struct node *node, struct request *request);
@@ -370,6 +393,11 @@ void node_log_fail_all(struct node *node, int rc, const char *text);
 void node_hold(struct node *node, struct request *request);
 uint64_t node_retention_timer(struct node *node, uint64_t now_ns); /* when next */
 void node_hold_fail_all(struct node *node, int rc, const char *text);
+/* Bulk thread: what images take now; and a new one, made out of the spare file. LKV_ENOENT: there is no
+ * spare of that size. */
+void node_retention_image_bytes(struct node *node, uint64_t bytes);
+MUST_USE int node_retention_spare_use(struct node *node, const char *path, struct slice bytes,
+                                      struct reason *why);
 
 /* lib/node_image.c: own images */
 void node_image_consider(struct node *node);

@@ -189,16 +189,19 @@ static void read_from_disk(struct node *node, uint64_t target) {
     loop_submit(node->world.loop, LOOP_BULK, &read->job);
 }
 
-/* Without a state to replay into, what was committed before this node started needs not be read back. A
- * closed gate has everything since in the window. */
-static void skip_replay(struct node *node) {
-    uint64_t target = node->commit < node->window.first - 1 ? node->commit : node->window.first - 1;
-    if (node->applied < node->replay_from && node->replay_from <= target) {
-        target = node->replay_from - 1; /* what is there has to be seen */
+/* What the state knows already, and this node had on its disk when it started, is not read back. True:
+ * it will not be, once it is known to be committed. A closed gate has everything since in the window. */
+static bool skip_replay(struct node *node) {
+    uint64_t target = node->state->includes(node);
+    if (target <= node->applied || target >= node->window.first) {
+        return false;
     }
-    if (!node->state->replays && !role_gate_closed(&node->role_events) && target > node->applied) {
-        node->applied = target;
+    if (target > node->commit || role_gate_closed(&node->role_events)) {
+        return true;
     }
+    node->applied = target;
+    node->state->catch_up(node);
+    return false;
 }
 
 /* A leader is ready when the tails that gate it have consumed what was there. One that never gets
@@ -279,9 +282,10 @@ void node_apply(struct node *node) {
     set_gate(node);
     uint64_t before = node->applied;
     size_t slices = 0;
-    skip_replay(node);
+    bool waits = skip_replay(node);
     while (
-        !node->reading_for_apply && node->applied < node->commit && slices < SLICES_A_TURN &&
+        !waits && !node->reading_for_apply && node->applied < node->commit &&
+        slices < SLICES_A_TURN &&
         (node->fetched_for_apply != NULL ? apply_fetched(node) : apply_slice(node, node->commit))) {
         slices++;
     }
@@ -292,7 +296,7 @@ void node_apply(struct node *node) {
         step_applied(node);
         publish_role(node);
     }
-    if (node->applied < node->commit) {
+    if (node->applied < node->commit && !waits) {
         if (slices == SLICES_A_TURN) {
             node->turn_wanted = true;
         } else if (!node->reading_for_apply && node->fetched_for_apply == NULL && !node->closing &&

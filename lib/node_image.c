@@ -94,6 +94,9 @@ static void image_run(struct loop_job *base) {
     struct node *node = job->node;
     job->rc = node->state->save(node, &job->image, job->path, &job->why);
     node->state->end(&job->image); /* here: what it was the last to pin takes a while to free */
+    if (job->image.checkpoint) {
+        return; /* nothing goes for it */
+    }
     if (job->rc == 0) {
         job->clean_rc = node_image_remove_older(node, job->image.index);
     }
@@ -114,8 +117,6 @@ static void take_image(struct node *node, const struct image_job *job) {
     node->image_index = job->image.index;
     node->image_term = job->image.term;
     node_image_mended(node);
-    node->bytes_since_image -=
-        job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
     struct raft_event event = {.kind = RAFT_LOG_PREFIX,
                                .log_prefix = {.first = log_first(node->log),
                                               .image_index = node->image_index,
@@ -134,6 +135,13 @@ static void image_done(struct loop_job *base) {
         trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
         node->bytes_since_image = 0;
         node_image_want(node, RETRY_MS);
+        mem_free(job);
+        return;
+    }
+    node->bytes_since_image -=
+        job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
+    if (job->image.checkpoint) {
+        trace_line(&node->trace, TRACE_INFO, "checkpoint-saved", "%s", job->image.summary);
     } else if (job->image.index >= node->image_index) {
         take_image(node, job);
     }
@@ -181,7 +189,7 @@ void node_image_consider(struct node *node) {
     node_image_path(node, image.index, job->path, sizeof(job->path));
     job->job.run = image_run;
     job->job.done = image_done;
-    node->image_wanted = false;
+    node->image_wanted = node->image_wanted && image.checkpoint;
     node->image_running = true;
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);

@@ -1,12 +1,13 @@
 /* Reads of the log itself: what the window holds is answered at once, older records come from disk on
  * the bulk thread, and who asks for records that are not there yet may wait for them.
  *
- *   from <= applied ── in the window ──> answer
+ *   from <= visible ── in the window ──> answer
  *          |      └─── on disk ──(bulk thread)──> answer
- *          └ beyond: empty answer, or log_waits until applied moves
+ *          └ beyond: empty answer, or log_waits until visible moves
  *
- * Nothing above `applied` is ever shown, and that is committed (L21). The cluster's own entries are
- * passed over; a read that finds only such says where to go on. */
+ * Nothing above `visible` is ever shown: that is committed (L21) and applied, and no append in a session
+ * is seen before all of its records are there. The cluster's own entries, and what is left of an append
+ * that lost its rest, are passed over; a read that finds only such says where to go on. */
 #include "lib/node_repair.h"
 
 #include "base/mem.h"
@@ -28,9 +29,8 @@ struct log_read_job {
 
 static void set_span(const struct node *node, struct lkv_msg *reply) {
     uint64_t first = node_log_first(node);
-    /* A log that was just restarted begins behind what is applied. */
     msg_set_u64(reply, "first", first);
-    msg_set_u64(reply, "commit", node->applied);
+    msg_set_u64(reply, "commit", node->ledger.visible);
 }
 
 void node_log_span(struct node *node, struct request *request) {
@@ -62,15 +62,34 @@ struct page {
     uint64_t next;
 };
 
+/* The records of one append in a session are of one term, and side by side: where its last one should be
+ * stands an entry of another term, or none that may be seen. */
+static bool is_void(const struct node *node, const struct entry *entry,
+                    const struct once_header *header) {
+    uint64_t last = entry->index - header->position + header->count - 1;
+    return last > node->ledger.visible || raft_term_at(node->raft, last) != entry->term;
+}
+
+/* Whether it is one that readers see; `*skip` bytes of its payload are not the caller's. */
+static bool is_record(const struct node *node, const struct entry *entry, size_t *skip) {
+    struct once_header header;
+    *skip = 0;
+    if (entry->type != ENTRY_ONCE) {
+        return entry->type == ENTRY_COMMAND;
+    }
+    *skip = ONCE_HEADER_SIZE;
+    return once_decode(blob_slice(entry->payload), &header) == 0 && !is_void(node, entry, &header);
+}
+
 /* False: it is full. */
-static bool take(struct page *page, const struct entry *entry) {
-    size_t size = blob_slice(entry->payload).size;
-    size_t count = page->reply->record_count;
-    if (entry->type == ENTRY_COMMAND) {
+static bool take(const struct node *node, struct page *page, const struct entry *entry) {
+    size_t count = page->reply->record_count, skip;
+    if (is_record(node, entry, &skip)) {
+        size_t size = blob_slice(entry->payload).size - skip;
         if (count == page->capacity || (count > 0 && page->bytes + size > page->bytes_max)) {
             return false;
         }
-        msg_records_add(page->reply, entry);
+        msg_records_add(page->reply, entry, skip);
         page->bytes += size;
     }
     page->next = entry->index + 1;
@@ -93,13 +112,13 @@ static void fail_no_memory(struct request *request) {
 
 static void answer_from_window(struct node *node, struct request *request) {
     struct page page;
-    if (begin_page(node, request, node->applied + 1 - request->from, &page) != 0) {
+    if (begin_page(node, request, node->ledger.visible + 1 - request->from, &page) != 0) {
         fail_no_memory(request);
         return;
     }
     const struct entry *entry;
-    while (page.next <= node->applied && (entry = node_entry(node, page.next)) != NULL &&
-           take(&page, entry)) {
+    while (page.next <= node->ledger.visible && (entry = node_entry(node, page.next)) != NULL &&
+           take(node, &page, entry)) {
     }
     finish_page(node, request, page.next);
 }
@@ -122,7 +141,7 @@ static void answer_from_disk(struct log_read_job *job) {
         fail_no_memory(request);
         return;
     }
-    for (size_t i = 0; i < job->count && take(&page, &job->entries[i]); i++) {
+    for (size_t i = 0; i < job->count && take(node, &page, &job->entries[i]); i++) {
     }
     finish_page(node, request, page.next);
 }
@@ -159,7 +178,7 @@ static void read_from_disk(struct node *node, struct request *request) {
     }
     job->node = node;
     job->request = request;
-    job->to = node->applied;
+    job->to = node->ledger.visible;
     job->count = 0;
     job->why.text[0] = '\0';
     job->job = (struct loop_job){.run = read_run, .done = read_done};
@@ -184,7 +203,7 @@ void node_log_read(struct node *node, struct request *request) {
     if (request->from == 0) {
         request->from = node_log_first(node);
     }
-    if (request->from <= node->applied) {
+    if (request->from <= node->ledger.visible) {
         serve(node, request);
     } else if (request->wait) {
         list_push_back(&node->log_waits, &request->link);
@@ -199,15 +218,15 @@ void node_log_read(struct node *node, struct request *request) {
 }
 
 void node_log_serve(struct node *node) {
-    if (node->log_waited == node->applied) {
+    if (node->log_waited == node->ledger.visible) {
         return;
     }
-    node->log_waited = node->applied;
+    node->log_waited = node->ledger.visible;
     struct list_link *next;
     for (struct list_link *at = node->log_waits.next; at != &node->log_waits; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
-        if (request->from <= node->applied) {
+        if (request->from <= node->ledger.visible) {
             list_remove(at);
             serve(node, request);
         }

@@ -16,7 +16,7 @@ static int apply_some(struct node *node, uint64_t last, struct entry *entries,
         return rc;
     }
     for (size_t at = 0, applied = 0; rc == 0 && at < count; at += applied) {
-        rc = kv_apply(node->kv, entries + at, count - at, results, &applied, why);
+        rc = node->state->apply(node, entries + at, count - at, results, &applied, why);
         node->applied += applied;
     }
     for (size_t i = 0; i < count; i++) {
@@ -32,10 +32,9 @@ int node_open_offline(struct node *node, struct reason *why) {
     }
     struct raft_status status;
     raft_status(node->raft, &status);
-    if (!node->state->replays) {
-        node->applied = status.last;
-        node->offline = true;
-        return 0;
+    if (node->state->includes(node) > node->applied && node->state->includes(node) <= status.last) {
+        node->applied = node->state->includes(node);
+        node->state->catch_up(node);
     }
     struct entry *entries = mem_calloc(READ_ENTRIES, sizeof(*entries));
     struct kv_result *results = mem_calloc(READ_ENTRIES, sizeof(*results));

@@ -52,6 +52,16 @@ int node_submit_loop(void *arg, struct request *request) {
 
 /* ------------------------------------------------------------------ waiting for a leader */
 
+/* Appends in the order in which they were submitted, whatever the order in which they come back. */
+static void park_in_order(struct node *node, struct request *request) {
+    struct list_link *before = node->parked.prev;
+    while (request->order != 0 && before != &node->parked &&
+           LIST_ITEM(before, struct request, link)->order > request->order) {
+        before = before->prev;
+    }
+    list_push_back(before->next, &request->link);
+}
+
 static void park(struct node *node, struct request *request) {
     if (node->parked_bytes > 0 &&
         node->parked_bytes + request->cost > node->options.inflight_bytes_max) {
@@ -60,7 +70,7 @@ static void park(struct node *node, struct request *request) {
         return;
     }
     node->parked_bytes += request->cost;
-    list_push_back(&node->parked, &request->link);
+    park_in_order(node, request);
     if (request->deadline_ns < node->next_expiry_ns) {
         node->next_expiry_ns = request->deadline_ns;
     }
@@ -216,6 +226,10 @@ void node_forward(struct node *node, struct request *request) {
         node_wait_for_leader(node, request);
         return;
     }
+    if (remote_would_overtake(node->forward->remote, request)) {
+        park(node, request);
+        return;
+    }
     int rc = remote_submit(node->forward->remote, request);
     if (rc != 0) {
         request_fail(request, rc, "cannot forward to the leader: %s", error_text(rc));
@@ -269,9 +283,11 @@ static void refuse_stopped(struct node *node, struct request *request) {
                  node->stop_why.text);
 }
 
-/* A term that has passed never comes back. */
+/* A term that has passed never comes back. What is in a session may have been appended in it: that is for
+ * the leader to say. */
 static bool is_fenced_off(const struct node *node, const struct request *request) {
-    return request->in_term != 0 && node->running && request->in_term < node->term;
+    return request->in_term != 0 && request->session == 0 && node->running &&
+           request->in_term < node->term;
 }
 
 static void refuse_term(struct node *node, struct request *request) {
@@ -280,12 +296,13 @@ static void refuse_term(struct node *node, struct request *request) {
 }
 
 /* Behind those of the same caller that were submitted before it: they wait for a leader, or are with an
- * earlier one, which may refuse them yet. (A client keeps its own order.) */
+ * earlier one, which may refuse them yet, or were appended here by a leader that was replaced and will
+ * be sent again. (A client keeps its own order.) */
 static bool must_queue(const struct node *node, const struct request *request) {
     if (request->op != REQUEST_APPEND || request->forwarded || request->no_park) {
         return false;
     }
-    bool earlier = !list_empty(&node->parked);
+    bool earlier = !list_empty(&node->parked) || pending_owes(&node->pending, request->order);
     for (const struct list_link *at = node->old_forwards.next;
          !earlier && at != &node->old_forwards; at = at->next) {
         const struct forward *forward = LIST_ITEM(at, struct forward, link);
@@ -295,6 +312,9 @@ static bool must_queue(const struct node *node, const struct request *request) {
 }
 
 static void route_write(struct node *node, struct request *request) {
+    if (request->op == REQUEST_APPEND && request->order == 0) {
+        request->order = ++node->next_order;
+    }
     if (is_fenced_off(node, request)) {
         refuse_term(node, request);
     } else if (must_queue(node, request)) {
@@ -308,14 +328,20 @@ static void route_write(struct node *node, struct request *request) {
     }
 }
 
+static bool is_session_command(const struct request *request) {
+    struct kv_command command;
+    return kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
+           !kv_command_has_keys(&command);
+}
+
 /* Whether the operation means anything to this node's model. */
 static bool fits_model(const struct node *node, const struct request *request) {
     switch (request->op) {
-    case REQUEST_STATUS: return true;
-    case REQUEST_WRITE:
+    case REQUEST_STATUS:
+    case REQUEST_DIGEST: return true;
+    case REQUEST_WRITE: return node->identity.model != MODEL_LOG || is_session_command(request);
     case REQUEST_GET:
-    case REQUEST_RANGE:
-    case REQUEST_DIGEST: return node->identity.model != MODEL_LOG;
+    case REQUEST_RANGE: return node->identity.model != MODEL_LOG;
     case REQUEST_APPEND:
     case REQUEST_LOG_READ:
     case REQUEST_LOG_SPAN:
@@ -428,34 +454,38 @@ static uint64_t record_bytes(const struct request *request) {
     return bytes;
 }
 
-/* Moves one payload to the window. */
-static int push_entry(struct node *node, uint64_t index, uint64_t term, enum entry_type type,
+static enum entry_type type_of(const struct node *node, const struct request *request) {
+    if (request->op == REQUEST_APPEND) {
+        return request->session != 0 ? ENTRY_ONCE : ENTRY_COMMAND;
+    }
+    return node->identity.model == MODEL_LOG ? ENTRY_SESSION : ENTRY_COMMAND;
+}
+
+/* Moves one payload to the window; with `again` it stays here too. */
+static int push_entry(struct node *node, const struct entry *entry, bool again,
                       struct blob **payload) {
-    struct entry entry = {.index = index, .term = term, .type = type, .payload = *payload};
-    int rc = log_window_push(&node->window, &entry);
+    struct blob *kept = again ? blob_ref(*payload) : NULL;
+    struct entry pushed = *entry;
+    pushed.payload = *payload;
+    int rc = log_window_push(&node->window, &pushed);
     if (rc == 0) {
-        *payload = NULL; /* the window's now */
+        *payload = kept; /* the other is the window's now */
+    } else {
+        blob_unref(kept);
     }
     return rc;
 }
 
 static int push_entries(struct node *node, struct request *request, uint64_t first, uint64_t term) {
+    /* What may be sent again is kept. Who asked another node to answer itself asks again itself. */
+    bool again = request->repeatable && !request->forwarded && !request->no_park;
+    struct entry entry = {.index = first, .term = term, .type = type_of(node, request)};
     if (request->op != REQUEST_APPEND) {
-        /* The window's now; what may be sent again is kept here too. Who asked another node to answer
-         * itself asks again itself. */
-        bool again = request->repeatable && !request->forwarded && !request->no_park;
-        struct blob *command = again ? blob_ref(request->command) : NULL;
-        int rc = push_entry(node, first, term, ENTRY_COMMAND, &request->command);
-        if (rc == 0) {
-            request->command = command;
-        } else {
-            blob_unref(command);
-        }
-        return rc;
+        return push_entry(node, &entry, again, &request->command);
     }
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < request->record_count; i++) {
-        rc = push_entry(node, first + i, term, ENTRY_COMMAND, &request->records[i]);
+    for (size_t i = 0; rc == 0 && i < request->record_count; i++, entry.index++) {
+        rc = push_entry(node, &entry, again, &request->records[i]);
     }
     return rc;
 }
@@ -464,12 +494,14 @@ static int push_entries(struct node *node, struct request *request, uint64_t fir
  * while the update is being carried out, before anything of it is sent. */
 int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
     if (node->feature != NULL) { /* node_feature.c has submitted it alone */
-        return push_entry(node, first, term, ENTRY_FEATURE, &node->feature);
+        const struct entry entry = {.index = first, .term = term, .type = ENTRY_FEATURE};
+        return push_entry(node, &entry, false, &node->feature);
     }
     struct list_link *link;
     uint64_t index = first;
     while ((link = list_pop_front(&node->submits)) != NULL) {
         struct request *request = LIST_ITEM(link, struct request, link);
+        node_once_accepted(node, request, index, term);
         int rc = push_entries(node, request, index, term);
         if (rc != 0) {
             list_push_back(&node->submits, link);
@@ -527,7 +559,8 @@ static void refuse_fenced(struct node *node) {
     for (struct list_link *at = node->submits.next; at != &node->submits; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
-        if (request->in_term != 0 && request->in_term != node->term) {
+        bool decided = request->session == 0 || node_once_judges(node);
+        if (request->in_term != 0 && request->in_term != node->term && decided) {
             unqueue(node, request);
             refuse_term(node, request);
         }
@@ -578,17 +611,11 @@ static void keep_what_frees(struct node *node) {
     }
 }
 
-void node_append_batch(struct node *node) {
-    if (node->submit_count == 0) {
-        return;
-    }
-    if (node->stop_rc != 0) {
-        refuse_batch(node, LKV_ESTOPPED);
-        return;
-    }
+/* What is in `submits`, in one step of the core. */
+static void append_run(struct node *node) {
     refuse_fenced(node);
     refuse_without_room(node);
-    if (node->submit_count == 0) {
+    if (!node_once_judge(node)) {
         return;
     }
     uint32_t *sizes = mem_array_grow(node->submit_sizes, &node->submit_capacity,
@@ -597,16 +624,48 @@ void node_append_batch(struct node *node) {
         node->submit_sizes = sizes; /* at once: the old one is gone */
     }
     if (sizes == NULL || pending_reserve(&node->pending, node->submit_entries + 1) != 0) {
+        node_once_refused(node);
         refuse_batch(node, LKV_ENOMEM);
         return;
     }
     submit(node, false);
     if (node->submit_count > 0 && node->stop_rc == 0 && node->update.submit_rc == LKV_EREADONLY) {
+        node_once_refused(node);
         keep_what_frees(node);
         submit(node, true);
     }
     if (node->submit_count > 0) {
+        node_once_refused(node);
         refuse_batch(node, node->stop_rc != 0 ? LKV_ESTOPPED : node->update.submit_rc);
+    }
+}
+
+void node_append_batch(struct node *node) {
+    if (node->submit_count == 0) {
+        return;
+    }
+    if (node->stop_rc != 0) {
+        refuse_batch(node, LKV_ESTOPPED);
+        return;
+    }
+    if (node_once_hold(node)) {
+        return;
+    }
+    if (node->identity.model != MODEL_LOG) {
+        append_run(node);
+        return;
+    }
+    struct list_link all;
+    list_init(&all);
+    for (struct list_link *link; (link = list_pop_front(&node->submits)) != NULL;) {
+        list_push_back(&all, link);
+    }
+    node->submit_count = node->submit_entries = 0;
+    while (!list_empty(&all)) {
+        node_once_take(node, &all);
+        if (node->submit_count > 0) {
+            append_run(node);
+        }
     }
 }
 
@@ -644,8 +703,10 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
     if (now_ns >= node->next_expiry_ns) {
         uint64_t earliest = pending_expire(&node->pending, now_ns);
         expire_parked(node, now_ns, &earliest);
-        uint64_t read_earliest = node_read_expire(node, now_ns);
-        earliest = read_earliest < earliest ? read_earliest : earliest;
+        uint64_t others[] = {node_read_expire(node, now_ns), node_once_expire(node, now_ns)};
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+            earliest = others[i] < earliest ? others[i] : earliest;
+        }
         node->next_expiry_ns = earliest;
     }
     if (now_ns >= node->park_retry_ns) {
@@ -664,6 +725,7 @@ void node_requests_fail_all(struct node *node) {
     }
     node->parked_bytes = 0;
     node_read_fail_all(node, LKV_ECLOSED, "the node was closed");
+    node_once_close(node);
     if (node->forward != NULL) {
         close_forward(node->forward);
     }

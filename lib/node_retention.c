@@ -4,6 +4,7 @@
 #include "lib/node.h"
 
 #include "base/mem.h"
+#include "lib/small_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,6 +127,88 @@ void node_hold_fail_all(struct node *node, int rc, const char *text) {
     }
 }
 
+/* ------------------------------------------------------------------ the next image's file */
+
+static const char spare_name[] = "image.spare";
+
+enum { SPARE_BYTES_MIN = 64 * 1024 };
+
+void node_retention_image_bytes(struct node *node, uint64_t bytes) {
+    node->image_bytes = bytes;
+    if (bytes > node->image_spare_bytes / 2) {
+        atomic_store(&node->spare_wanted, true);
+    }
+}
+
+int node_retention_spare_use(struct node *node, const char *path, struct slice bytes,
+                             struct reason *why) {
+    if (bytes.size > node->image_spare_bytes) {
+        return LKV_ENOENT;
+    }
+    node->image_spare_bytes = 0;
+    atomic_store(&node->spare_wanted, true);
+    return small_file_save_over(node->world.disk, node->dir, spare_name, path, bytes, why);
+}
+
+/* What an earlier start has prepared is used, since there may be no room for another one. */
+static uint64_t size_of_spare(struct node *node) {
+    char path[SMALL_FILE_PATH_SIZE];
+    struct disk_file *file;
+    uint64_t size = 0;
+    (void)snprintf(path, sizeof(path), "%s/%s", node->dir, spare_name);
+    if (disk_open(node->world.disk, path, DISK_READ, &file) != 0) {
+        return 0;
+    }
+    int rc = disk_size(file, &size);
+    disk_close(file);
+    return rc == 0 ? size : 0;
+}
+
+/* Room for an image of twice the size, so that growing a little does not outgrow it. */
+static void prepare_run(struct loop_job *base) {
+    struct retention_job *job = LIST_ITEM(base, struct retention_job, job);
+    struct node *node = job->node;
+    uint64_t wanted = 2 * node->image_bytes;
+    wanted = wanted > SPARE_BYTES_MIN ? wanted : SPARE_BYTES_MIN;
+    node->image_spare_bytes = size_of_spare(node);
+    if (node->image_spare_bytes < wanted) {
+        job->rc = small_file_prepare(node->world.disk, node->dir, spare_name, wanted, &job->why);
+        node->image_spare_bytes = job->rc == 0 ? wanted : 0;
+    }
+    if (job->rc == 0) {
+        atomic_store(&node->spare_wanted, false);
+    }
+}
+
+static void prepare_done(struct loop_job *base) {
+    struct retention_job *job = LIST_ITEM(base, struct retention_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    node->spare_preparing = false;
+    if (job->rc != 0) {
+        trace_line(&node->trace, TRACE_WARN, "no-image-spare", "%s", job->why.text);
+    }
+    mem_free(job);
+}
+
+/* Retention must be able to make room on a disk that has none left, and an image comes first: its file
+ * is written beforehand (rule 15). */
+static void prepare_spare(struct node *node) {
+    if (node->spare_preparing || !atomic_load(&node->spare_wanted)) {
+        return;
+    }
+    struct retention_job *job = mem_calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return; /* the next look */
+    }
+    job->node = node;
+    job->job = (struct loop_job){.run = prepare_run, .done = prepare_done};
+    node->spare_preparing = true;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}
+
 /* ------------------------------------------------------------------ looking */
 
 static void decide(struct node *node, uint64_t wall_ms) {
@@ -142,7 +225,7 @@ static void decide(struct node *node, uint64_t wall_ms) {
     size_t count = log_segments(node->log, segments, capacity);
     if (count <= capacity) { /* else one was begun meanwhile: the next look */
         struct retention_verdict verdict;
-        retention_decide(&node->retention, &rules, segments, count, node->applied, wall_ms,
+        retention_decide(&node->retention, &rules, segments, count, node->ledger.visible, wall_ms,
                          &verdict);
         node->retention_drop_to = verdict.drop_to;
         if (verdict.lost != NULL) {
@@ -170,6 +253,7 @@ static void look(struct node *node, uint64_t now_ns) {
         now_ns - node->retention_saved_ns >= SAVE_MS * MS_NS) {
         (void)save(node, NULL);
     }
+    prepare_spare(node);
     decide(node, wall_ms);
     if (node->retention_drop_to > node->image_index) {
         node->turn_wanted = true; /* an image is due */

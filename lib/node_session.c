@@ -43,7 +43,7 @@ void node_session_touch(struct node *node, uint64_t id) {
     }
 }
 
-static bool leads(const struct node *node) {
+bool node_leads_ready(const struct node *node) {
     if (!node->running || node->closing || node->stop_rc != 0 || node->role != RAFT_LEADER) {
         return false;
     }
@@ -54,7 +54,8 @@ static bool leads(const struct node *node) {
 
 uint64_t node_session_deadline(const struct node *node) {
     struct kv_session first;
-    if (node->role != RAFT_LEADER || node->kv == NULL || !kv_session_at(node->kv, 0, &first)) {
+    if (node->role != RAFT_LEADER || node->state == NULL ||
+        !node->state->session_at(node, 0, &first)) {
         return UINT64_MAX;
     }
     return node->session_clocks.looked_ns + LOOK_NS;
@@ -66,7 +67,7 @@ static int match_sessions(struct node *node) {
     struct session_clock *items = NULL;
     size_t capacity = 0, count = 0, old = 0;
     struct kv_session session;
-    while (kv_session_at(node->kv, count, &session)) {
+    while (node->state->session_at(node, count, &session)) {
         struct session_clock *grown = mem_array_grow(items, &capacity, count + 1, sizeof(*grown));
         if (grown == NULL) {
             mem_free(items);
@@ -139,7 +140,7 @@ void node_session_look(struct node *node, uint64_t now_ns) {
     }
     clocks->worked_ns = worked_ns(node, now_ns);
     clocks->looked_ns = now_ns;
-    if (!leads(node)) {
+    if (!node_leads_ready(node)) {
         return;
     }
     if (clocks->term != node->term) { /* another leader may have heard of any of them until now */

@@ -475,7 +475,6 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     if (node->extents == NULL) {
         return reason_set(why, LKV_ENOMEM, "no memory for a node");
     }
-    node->replay_from = state.feature_index;
     log_window_restart(&node->window, state.last + 1);
     raft_window_first(node->raft, state.last + 1);
     node->given_next = state.last + 1;

@@ -125,6 +125,8 @@ void node_answer_status(struct node *node, struct request *request) {
     if (node->kv != NULL) {
         kv_stats(node->kv, &stats);
         kv_stamp(node->kv, &stamp);
+    } else {
+        stats.sessions = node->ledger.sessions.count;
     }
     msg_set_str(reply, "model", model_name(node->identity.model));
     msg_set_str(reply, "id", node->options.id);
@@ -184,29 +186,28 @@ struct digest_job {
     struct loop_job job;
     struct node *node;
     struct request *request;
-    struct kv_view *view;
-    uint64_t digest;
+    struct state_digest state;
     int rc;
 };
 
 static void digest_run(struct loop_job *base) {
     struct digest_job *job = LIST_ITEM(base, struct digest_job, job);
-    job->rc = kv_view_digest(job->view, &job->node->image_cancel, &job->digest);
+    job->rc = job->node->state->digest_run(&job->state, &job->node->image_cancel);
 }
 
 static void digest_done(struct loop_job *base) {
     struct digest_job *job = LIST_ITEM(base, struct digest_job, job);
     struct lkv_msg *reply = job->request->reply;
-    struct kv_stamp stamp;
-    kv_view_stamp(job->view, &stamp);
-    kv_view_close(job->view);
+    job->node->state->digest_end(&job->state);
     job->node->jobs_outstanding--;
     job->node->turn_wanted = true;
     if (job->rc == 0) {
         msg_set_str(reply, "id", job->node->options.id);
-        msg_set_u64(reply, "digest", job->digest);
-        msg_set_u64(reply, "index", stamp.index);
-        msg_set_u64(reply, "rev", stamp.revision);
+        msg_set_u64(reply, "digest", job->state.digest);
+        msg_set_u64(reply, "index", job->state.index);
+        if (job->state.revision != 0) {
+            msg_set_u64(reply, "rev", job->state.revision);
+        }
         request_finish(job->request);
     } else {
         request_fail(job->request, job->rc, "digest: %s", error_text(job->rc));
@@ -215,10 +216,13 @@ static void digest_done(struct loop_job *base) {
 }
 
 void node_answer_digest(struct node *node, struct request *request) {
+    struct reason why = {{0}};
     struct digest_job *job = mem_calloc(1, sizeof(*job));
-    if (job == NULL || kv_view_open(node->kv, &job->view) != 0) {
+    int rc = job != NULL ? node->state->digest_begin(node, &job->state, &why)
+                         : reason_set(&why, LKV_ENOMEM, "no memory for a digest");
+    if (rc != 0) {
         mem_free(job);
-        request_fail(request, LKV_ENOMEM, "no memory for a digest");
+        request_fail(request, rc, "%s", why.text);
         return;
     }
     job->node = node;

@@ -81,8 +81,28 @@ void pending_orphan(struct pending *pending) {
     }
 }
 
+/* It may be sent again, and what to send was kept. */
+static bool may_go_again(const struct pending *pending, const struct request *request) {
+    bool kept = request->op == REQUEST_APPEND
+                    ? request->records != NULL && request->records[0] != NULL
+                    : request->command != NULL;
+    return pending->on_again != NULL && request->repeatable && kept;
+}
+
+bool pending_owes(const struct pending *pending, uint64_t order) {
+    for (const struct list_link *at = pending->orphans.next; at != &pending->orphans;
+         at = at->next) {
+        const struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->op == REQUEST_APPEND && request->order < order &&
+            may_go_again(pending, request)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool try_again(struct pending *pending, struct request *request) {
-    if (pending->on_again == NULL || !request->repeatable || request->command == NULL) {
+    if (!may_go_again(pending, request)) {
         return false;
     }
     pending->on_again(pending->arg, request);
@@ -106,8 +126,9 @@ static uint64_t first_index(const struct request *request) {
     return request->record_count > 1 ? request->index + 1 - request->record_count : request->index;
 }
 
+/* Of an append in a session the first records are nothing without the rest. */
 static void replaced(struct pending *pending, struct request *request, uint64_t index) {
-    if (request->survived > 0) {
+    if (request->survived > 0 && request->session == 0) {
         request_fail(request, LKV_EUNKNOWN,
                      "leadership was lost: of %zu records from index %llu on, those below %llu are "
                      "in the log, or some of them, and the others are not",

@@ -26,6 +26,9 @@ struct pending {
 void pending_init(struct pending *pending);
 void pending_fini(struct pending *pending); /* must be empty */
 
+/* True: an append of lower order has lost its leader, and will be tried again if it is not in the log. */
+bool pending_owes(const struct pending *pending, uint64_t order);
+
 /* Makes room for `more` waiters, so that pending_add cannot fail. LKV_ENOMEM. */
 MUST_USE int pending_reserve(struct pending *pending, size_t more);
 

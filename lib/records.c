@@ -101,11 +101,15 @@ int msg_records_reserve(struct lkv_msg *msg, size_t capacity, struct extents *ex
     return 0;
 }
 
-void msg_records_add(struct lkv_msg *msg, const struct entry *entry) {
-    msg->records[msg->record_count++] = (struct msg_record){.index = entry->index,
-                                                            .term = entry->term,
-                                                            .data = blob_slice(entry->payload),
-                                                            .blob = blob_ref(entry->payload)};
+void msg_records_add(struct lkv_msg *msg, const struct entry *entry, size_t skip) {
+    struct slice payload = blob_slice(entry->payload);
+    ASSERT(skip <= payload.size);
+    msg->records[msg->record_count++] = (struct msg_record){
+        .index = entry->index,
+        .term = entry->term,
+        .data = skip > 0 ? slice_of(payload.data + skip, payload.size - skip) : payload,
+        .skip = skip,
+        .blob = blob_ref(entry->payload)};
 }
 
 size_t msg_records_cost(const struct lkv_msg *msg) {
@@ -166,7 +170,7 @@ static int find(struct msg_extents *extents, const struct msg_record *record, in
     if (rc != 0) {
         return api_fail_with(rc, &why);
     }
-    if (extent.term != record->term || extent.length != record->data.size) {
+    if (extent.term != record->term || extent.length != record->skip + record->data.size) {
         rc = LKV_EDAMAGED;
     } else {
         rc = keep_pin(extents, &extent, fd);
@@ -175,7 +179,7 @@ static int find(struct msg_extents *extents, const struct msg_record *record, in
         log_extent_unpin(log, extent.segment);
         return api_fail(rc, "entry %llu: %s", (unsigned long long)record->index, error_text(rc));
     }
-    *offset = extent.offset;
+    *offset = extent.offset + record->skip;
     return 0;
 }
 

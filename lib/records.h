@@ -21,8 +21,9 @@ void extents_close(struct extents *extents);
 /* Room for `capacity` records, in a message that has none; `extents` may be NULL. LKV_ENOMEM. */
 MUST_USE int msg_records_reserve(struct lkv_msg *msg, size_t capacity, struct extents *extents);
 
-/* Adds one, with a reference of its own to the blob (NULL: no bytes). */
-void msg_records_add(struct lkv_msg *msg, const struct entry *entry);
+/* Adds one, with a reference of its own to the blob (NULL: no bytes). The first `skip` bytes of the payload
+ * are not shown. */
+void msg_records_add(struct lkv_msg *msg, const struct entry *entry, size_t skip);
 
 /* What the message holds in memory, as far as it is the records'. */
 size_t msg_records_cost(const struct lkv_msg *msg);

@@ -53,6 +53,7 @@ struct remote {
     uint64_t sequence;
     size_t count;        /* in both lists */
     size_t appends;      /* of them */
+    uint64_t last_order; /* the greatest of an append in both lists, or of one that was */
     size_t unsent_bytes; /* cost of those in `unsent`, while CONNECTING */
     struct deadlines deadlines;
     uint64_t opened_ns;
@@ -107,7 +108,12 @@ static void enlist(struct remote *remote, struct request *request) {
     slot->request = request;
     remote->sequence++;
     remote->count++;
-    remote->appends += request->op == REQUEST_APPEND;
+    if (request->op == REQUEST_APPEND) {
+        remote->last_order = remote->appends == 0 || request->order > remote->last_order
+                                 ? request->order
+                                 : remote->last_order;
+        remote->appends++;
+    }
     list_push_back(remote->state == REMOTE_UP ? &remote->in_flight : &remote->unsent,
                    &request->link);
     deadlines_add(&remote->deadlines, request);
@@ -285,6 +291,9 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .records = remote->records,
                               .record_count = request->record_count,
                               .in_term = request->in_term,
+                              .session = request->op == REQUEST_APPEND ? request->session : 0,
+                              .seq = request->seq,
+                              .acked_below = request->acked_below,
                               .refusals = remote->refused_appends,
                               .from = request->from,
                               .bytes_max = request->bytes_max,
@@ -309,7 +318,7 @@ static int gather_records(struct remote *remote, const struct request *request) 
     }
     remote->records = records;
     for (size_t i = 0; i < request->record_count; i++) {
-        records[i] = blob_slice(request->records[i]);
+        records[i] = request_record(request, i);
     }
     return 0;
 }
@@ -556,6 +565,11 @@ size_t remote_in_flight(const struct remote *remote) {
 
 size_t remote_appends_in_flight(const struct remote *remote) {
     return remote->appends;
+}
+
+bool remote_would_overtake(const struct remote *remote, const struct request *request) {
+    return request->op == REQUEST_APPEND && remote->appends > 0 &&
+           request->order < remote->last_order;
 }
 
 uint64_t remote_answers(const struct remote *remote) {

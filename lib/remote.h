@@ -42,6 +42,9 @@ void remote_close(struct remote *remote);
 bool remote_up(const struct remote *remote);
 size_t remote_in_flight(const struct remote *remote);
 size_t remote_appends_in_flight(const struct remote *remote);
+/* An append that was submitted before one that is under way here, and comes again: it has to wait until
+ * that one is decided, or it gets a later index. */
+bool remote_would_overtake(const struct remote *remote, const struct request *request);
 uint64_t remote_answers(const struct remote *remote); /* replies that were no refusal, in total */
 
 /* Silent for half a second although it owes answers: better send it nothing more for now. */

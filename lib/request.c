@@ -61,6 +61,52 @@ int request_set_records(struct request *request, const struct slice *records, si
     return 0;
 }
 
+static struct blob *record_once(const struct once_header *header, struct slice record) {
+    struct blob *blob = blob_new(ONCE_HEADER_SIZE + record.size);
+    if (blob == NULL) {
+        return NULL;
+    }
+    once_encode(header, blob->data);
+    if (record.size > 0) {
+        memcpy(blob->data + ONCE_HEADER_SIZE, record.data, record.size);
+    }
+    blob->crc = crc32c(0, blob_slice(blob));
+    blob->crc_known = true;
+    return blob;
+}
+
+int request_set_records_once(struct request *request, const struct slice *records, size_t count,
+                             const struct session_call *call) {
+    ASSERT(request->records == NULL);
+    struct once_header header = {
+        .call = *call, .count = (uint32_t)count, .crc = once_crc(records, count)};
+    request->records = mem_calloc(count, sizeof(struct blob *));
+    if (request->records == NULL) {
+        return LKV_ENOMEM;
+    }
+    request->record_count = count;
+    request->session = call->id;
+    request->seq = call->seq;
+    request->acked_below = call->acked_below;
+    request->records_crc = header.crc;
+    request->repeatable = true;
+    for (; header.position < count; header.position++) {
+        struct blob *record = record_once(&header, records[header.position]);
+        if (record == NULL) {
+            return LKV_ENOMEM;
+        }
+        request->records[header.position] = record;
+    }
+    return 0;
+}
+
+struct slice request_record(const struct request *request, size_t i) {
+    struct slice bytes = blob_slice(request->records[i]);
+    return request->session == 0
+               ? bytes
+               : slice_of(bytes.data + ONCE_HEADER_SIZE, bytes.size - ONCE_HEADER_SIZE);
+}
+
 size_t request_records_cost(const struct request *request) {
     size_t cost = 0;
     for (size_t i = 0; request->records != NULL && i < request->record_count; i++) {

@@ -7,6 +7,7 @@
 #define LIB_REQUEST_H
 
 #include "lib/msg.h"
+#include "lib/once.h"
 
 #include <stdatomic.h>
 
@@ -35,7 +36,7 @@ struct request {
     struct blob *bytes;    /* owned; what key and end point into (reads) */
     struct slice key, end; /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
     struct blob *command;  /* owned; REQUEST_WRITE */
-    uint64_t session;      /* REQUEST_WRITE: that it belongs to; 0: none */
+    uint64_t session;      /* REQUEST_WRITE, REQUEST_APPEND: that it belongs to; 0: none */
 
     /* However often it is sent, it takes effect once (rule 26): so it is sent again when nobody knows
      * what became of it, until its deadline. */
@@ -44,14 +45,17 @@ struct request {
     struct lkv_session *in_session; /* owned reference, or NULL: is told the answer */
     uint64_t seq;                   /* in there */
 
-    struct blob **records; /* owned, with references; REQUEST_APPEND */
+    struct blob **records; /* owned, with references; REQUEST_APPEND; in a session behind headers */
     size_t record_count;   /* also when the log has taken the references */
-    uint64_t in_term;      /* REQUEST_APPEND: 0, or the only term in which it may be appended */
-    uint64_t from;         /* REQUEST_LOG_READ, REQUEST_LOG_HOLD: index */
-    size_t bytes_max;      /* REQUEST_LOG_READ */
-    bool wait;           /* REQUEST_LOG_READ: answered when there is a record, or at the deadline */
-    size_t cost;         /* bytes that count against queue limits */
-    atomic_size_t *held; /* NULL, or where the cost is counted until the request finishes */
+    uint64_t acked_below;  /* REQUEST_APPEND in a session */
+    uint32_t records_crc;  /* REQUEST_APPEND in a session: once_crc */
+    uint64_t order;   /* REQUEST_APPEND: rises with the submits of one node or client; 0: not yet */
+    uint64_t in_term; /* REQUEST_APPEND: 0, or the only term in which it may be appended */
+    uint64_t from;    /* REQUEST_LOG_READ, REQUEST_LOG_HOLD: index */
+    size_t bytes_max; /* REQUEST_LOG_READ */
+    bool wait;        /* REQUEST_LOG_READ: answered when there is a record, or at the deadline */
+    size_t cost;      /* bytes that count against queue limits */
+    atomic_size_t *held;   /* NULL, or where the cost is counted until the request finishes */
     uint64_t deadline_ns;  /* of the loop's clock; UINT64_MAX: none */
     struct lkv_msg *reply; /* owned until finish */
 
@@ -75,6 +79,13 @@ MUST_USE int request_set_keys(struct request *request, struct slice key, struct 
 /* Copies the records, each into a blob with its checksum. LKV_ENOMEM. */
 MUST_USE int request_set_records(struct request *request, const struct slice *records,
                                  size_t count);
+
+/* The same for an append in a session, whose numbers `call` says: each behind its header. */
+MUST_USE int request_set_records_once(struct request *request, const struct slice *records,
+                                      size_t count, const struct session_call *call);
+
+/* The i-th of them as its caller gave it. */
+struct slice request_record(const struct request *request, size_t i);
 
 /* What they hold in memory; 0 for other operations. */
 size_t request_records_cost(const struct request *request);

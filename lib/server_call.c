@@ -100,7 +100,15 @@ static int fill_append(const struct wire_call *call, const struct limits *limits
         return rc;
     }
     request->in_term = call->in_term;
-    rc = request_set_records(request, call->records, call->record_count);
+    if (call->session == 0) {
+        rc = request_set_records(request, call->records, call->record_count);
+    } else if (call->seq == 0) {
+        return reason_set(why, LKV_EINVAL, "sequence numbers of a session begin at 1");
+    } else {
+        const struct session_call numbers = {
+            .id = call->session, .seq = call->seq, .acked_below = call->acked_below};
+        rc = request_set_records_once(request, call->records, call->record_count, &numbers);
+    }
     return rc == 0 ? 0 : out_of_memory(why);
 }
 

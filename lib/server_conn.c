@@ -101,9 +101,12 @@ static void resume_later(struct server_conn *conn) {
     }
 }
 
-/* The sender of many appends at once is told how many of them were refused so far. */
-static void count_refused(struct server_conn *conn, struct lkv_msg *reply) {
-    if (remote_is_refusal(reply->rc)) {
+/* The sender of many appends at once is told how many of them were refused so far, or are in doubt and in a
+ * session: both come again. */
+static void count_refused(struct server_conn *conn, const struct request *request,
+                          struct lkv_msg *reply) {
+    bool doubt = request->session != 0 && reply->rc == LKV_EUNKNOWN;
+    if (remote_is_refusal(reply->rc) || doubt) {
         conn->refused_appends++;
         msg_set_u64(reply, "refusals", conn->refused_appends);
     }
@@ -122,7 +125,7 @@ static void on_finish(struct request *request) {
     struct lkv_msg *reply = request->reply;
     request->reply = NULL;
     if (request->op == REQUEST_APPEND) {
-        count_refused(conn, reply);
+        count_refused(conn, request, reply);
     }
     conn->pending++; /* closing may not free it yet */
     server_reply(conn, (uint64_t)(uintptr_t)request->tag, reply);

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int write_whole(struct disk *disk, const char *path, struct slice bytes) {
     struct disk_file *file;
@@ -33,6 +34,57 @@ int small_file_save(struct disk *disk, const char *dir, const char *name, struct
     return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot write: %s", path, error_text(rc));
 }
 
+enum { ZEROS_SIZE = 64 * 1024 };
+
+static int write_zeros(struct disk_file *file, uint64_t size) {
+    uint8_t *zeros = mem_calloc(1, ZEROS_SIZE);
+    int rc = zeros != NULL ? 0 : LKV_ENOMEM;
+    for (uint64_t at = 0; rc == 0 && at < size; at += ZEROS_SIZE) {
+        uint64_t left = size - at;
+        struct slice part = slice_of(zeros, left < ZEROS_SIZE ? (size_t)left : ZEROS_SIZE);
+        rc = disk_write(file, at, &part, 1);
+    }
+    mem_free(zeros);
+    return rc == 0 ? disk_sync(file) : rc;
+}
+
+int small_file_prepare(struct disk *disk, const char *dir, const char *name, uint64_t size,
+                       struct reason *why) {
+    char path[SMALL_FILE_PATH_SIZE];
+    struct disk_file *file;
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    int rc = disk_open(disk, path, DISK_WRITE | DISK_CREATE, &file);
+    if (rc == 0) {
+        rc = write_zeros(file, size);
+        disk_close(file);
+    }
+    rc = rc == 0 ? disk_sync_dir(disk, dir) : rc;
+    if (rc != 0) {
+        int removed = disk_remove(disk, path); /* half of it helps nobody */
+        (void)removed;
+    }
+    return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot prepare: %s", path, error_text(rc));
+}
+
+int small_file_save_over(struct disk *disk, const char *dir, const char *name, const char *path,
+                         struct slice bytes, struct reason *why) {
+    char spare[SMALL_FILE_PATH_SIZE], into[SMALL_FILE_PATH_SIZE];
+    struct disk_file *file;
+    (void)snprintf(spare, sizeof(spare), "%s/%s", dir, name);
+    (void)snprintf(into, sizeof(into), "%.*s", (int)(strrchr(path, '/') - path), path);
+    int rc = disk_open(disk, spare, DISK_WRITE, &file);
+    if (rc == 0) {
+        rc = disk_write(file, 0, &bytes, 1);
+        rc = rc == 0 ? disk_truncate(file, bytes.size) : rc;
+        rc = rc == 0 ? disk_sync(file) : rc;
+        disk_close(file);
+    }
+    rc = rc == 0 ? disk_rename(disk, spare, path) : rc;
+    rc = rc == 0 ? disk_sync_dir(disk, into) : rc;
+    rc = rc == 0 ? disk_sync_dir(disk, dir) : rc;
+    return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot write: %s", path, error_text(rc));
+}
+
 int small_file_load(struct disk *disk, const char *path, size_t size_max, char **out, size_t *size,
                     struct reason *why) {
     struct disk_file *file;
@@ -41,12 +93,17 @@ int small_file_load(struct disk *disk, const char *path, size_t size_max, char *
     if (rc != 0) {
         return reason_set(why, rc, "%s: cannot read: %s", path, error_text(rc));
     }
-    char *bytes = mem_alloc(size_max + 2);
-    rc = bytes != NULL ? disk_read(file, 0, bytes, size_max + 1, size) : LKV_ENOMEM;
-    disk_close(file);
-    if (rc == 0 && *size > size_max) {
+    uint64_t found = 0;
+    char *bytes = NULL;
+    rc = disk_size(file, &found);
+    if (rc == 0 && found > size_max) {
         rc = LKV_EDAMAGED;
     }
+    if (rc == 0) {
+        bytes = mem_alloc((size_t)found + 1);
+        rc = bytes != NULL ? disk_read(file, 0, bytes, (size_t)found, size) : LKV_ENOMEM;
+    }
+    disk_close(file);
     if (rc != 0) {
         mem_free(bytes);
         return reason_set(why, rc, "%s: cannot read: %s", path, error_text(rc));

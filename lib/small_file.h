@@ -11,6 +11,15 @@ enum { SMALL_FILE_PATH_SIZE = 1300 };
 MUST_USE int small_file_save(struct disk *disk, const char *dir, const char *name,
                              struct slice bytes, struct reason *why);
 
+/* A file of `size` zeros, durable as DIR/NAME, whose room a later save takes. LKV_ENOSPACE: there is
+ * none, and nothing is left behind. */
+MUST_USE int small_file_prepare(struct disk *disk, const char *dir, const char *name, uint64_t size,
+                                struct reason *why);
+/* As small_file_save to `path`, but the bytes go over those of the prepared file, which is renamed: it
+ * takes no room on a disk that writes in place. It must be at least as large. */
+MUST_USE int small_file_save_over(struct disk *disk, const char *dir, const char *name,
+                                  const char *path, struct slice bytes, struct reason *why);
+
 /* All of it, followed by a NUL that does not count; the caller frees it with mem_free. At most
  * size_max bytes: a larger file is LKV_EDAMAGED. LKV_ENOENT. */
 MUST_USE int small_file_load(struct disk *disk, const char *path, size_t size_max, char **out,

@@ -1,5 +1,5 @@
 /* What the replicated log is replayed into, seen by the stations of a node: keys and values
- * (state_kv.c), or nothing at all, because the log itself is what is wanted (state_log.c).
+ * (state_kv.c), or hardly anything, because the log itself is what is wanted (state_log.c).
  *
  * Replay and images go through this table, so that there is one replay, one way to save, send, receive
  * and install an image, and one order in which a log's prefix goes (rule 14). */
@@ -14,18 +14,24 @@ struct node;
 
 /* An image that is being made. */
 struct state_image {
-    uint64_t index, term;   /* of the last entry that it covers */
-    uint64_t drop_to;       /* the log up to here goes when it is durable; 0: nothing */
-    uint32_t feature_level; /* model log */
-    void *frozen;           /* the state's own */
-    char summary[96];       /* for the trace, set by save */
+    uint64_t index, term; /* of the last entry that it covers */
+    uint64_t drop_to;     /* the log up to here goes when it is durable; 0: nothing */
+    bool checkpoint;      /* beside the images: the state alone, for the next start */
+    void *frozen;         /* the state's own */
+    char summary[96];     /* for the trace, set by save */
 };
 
 /* An image that was read. */
 struct state_loaded {
     uint64_t cluster_id, index, term;
-    uint32_t feature_level; /* model log */
-    void *state;            /* the state's own, until restore or discard */
+    void *state; /* the state's own, until restore or discard */
+};
+
+/* A digest that is being made. */
+struct state_digest {
+    uint64_t digest, index;
+    uint64_t revision; /* 0: this state has none */
+    void *frozen;      /* the state's own */
 };
 
 struct state_ops {
@@ -33,8 +39,13 @@ struct state_ops {
     int (*open)(struct node *node, struct reason *why);
     void (*close)(struct node *node);
 
-    /* False: entries whose payload is not in memory count as applied without being read back. */
+    /* True: an image holds all that its part of the log says, so that part may be missing. */
     bool replays;
+
+    /* The state knows entries up to here already; they are not read back when they are beyond what
+     * is applied. Then catch_up: they are here and committed. */
+    uint64_t (*includes)(const struct node *node);
+    void (*catch_up)(struct node *node);
 
     /* As kv_apply. Loop thread. */
     int (*apply)(struct node *node, const struct entry *entries, size_t count,
@@ -42,6 +53,9 @@ struct state_ops {
 
     /* That the entries applied so far have agreed on. Loop thread. */
     uint32_t (*feature_level)(const struct node *node);
+
+    /* The i-th open session, ascending by id; false past the end. Loop thread. */
+    bool (*session_at)(const struct node *node, size_t i, struct kv_session *out);
 
     /* Whether an image is due now, or wanted (node->image_wanted) and possible; then it is frozen, and
      * `end` follows in any case. A wanted one may be of the newest image's index again. Loop thread. */
@@ -58,6 +72,12 @@ struct state_ops {
     /* The state becomes it, and `loaded` what was before, to be discarded. Loop thread. */
     void (*restore)(struct node *node, struct state_loaded *loaded);
     void (*discard)(struct state_loaded *loaded); /* any thread; a NULL state is fine */
+
+    /* Freezes what is digested now (loop thread), digests it and lets go of it (any thread). */
+    int (*digest_begin)(struct node *node, struct state_digest *digest, struct reason *why);
+    int (*digest_run)(struct state_digest *digest,
+                      const atomic_bool *cancel); /* as kv_view_digest */
+    void (*digest_end)(struct state_digest *digest);
 };
 
 extern const struct state_ops state_kv_ops, state_log_ops;

@@ -28,6 +28,20 @@ static int apply(struct node *node, const struct entry *entries, size_t count,
     return kv_apply(node->kv, entries, count, results, applied, why);
 }
 
+/* An image's state is of just its entry. */
+static uint64_t includes(const struct node *node) {
+    (void)node;
+    return 0;
+}
+
+static void catch_up(struct node *node) {
+    (void)node;
+}
+
+static bool session_at(const struct node *node, size_t i, struct kv_session *out) {
+    return kv_session_at(node->kv, i, out);
+}
+
 /* ------------------------------------------------------------------ images */
 
 static bool begin(struct node *node, struct state_image *image) {
@@ -107,15 +121,44 @@ static void discard(struct state_loaded *loaded) {
     loaded->state = NULL;
 }
 
+/* ------------------------------------------------------------------ digest */
+
+static int digest_begin(struct node *node, struct state_digest *digest, struct reason *why) {
+    struct kv_view *view;
+    if (kv_view_open(node->kv, &view) != 0) {
+        return reason_set(why, LKV_ENOMEM, "no memory for a digest");
+    }
+    struct kv_stamp stamp;
+    kv_view_stamp(view, &stamp);
+    digest->index = stamp.index;
+    digest->revision = stamp.revision;
+    digest->frozen = view;
+    return 0;
+}
+
+static int digest_run(struct state_digest *digest, const atomic_bool *cancel) {
+    return kv_view_digest(digest->frozen, cancel, &digest->digest);
+}
+
+static void digest_end(struct state_digest *digest) {
+    kv_view_close(digest->frozen);
+}
+
 const struct state_ops state_kv_ops = {.open = open_state,
                                        .close = close_state,
                                        .replays = true,
+                                       .includes = includes,
+                                       .catch_up = catch_up,
                                        .apply = apply,
                                        .feature_level = feature_level,
+                                       .session_at = session_at,
                                        .begin = begin,
                                        .save = save,
                                        .end = end,
                                        .check = check,
                                        .load = load,
                                        .restore = restore,
-                                       .discard = discard};
+                                       .discard = discard,
+                                       .digest_begin = digest_begin,
+                                       .digest_run = digest_run,
+                                       .digest_end = digest_end};

@@ -1,126 +1,244 @@
-/* The state of model log: none. What is committed is visible by that, and an image says only where the
- * log begins and who its members are. */
-#include "base/feature.h"
+/* The state of model log: the ledger (sessions, chain, how far readers may see). The records themselves
+ * stay in the log; an image says where it begins, who its members are, and brings the ledger.
+ *
+ * Beside images, which are made when a part of the log goes, DIR/ledger is written now and then, so that
+ * a start reads back no more of the log than came since. It is disposable: image and log say the same. */
 #include "lib/meta_image.h"
 #include "lib/node.h"
 #include "lib/small_file.h"
 #include "lib/state.h"
 
+#include "base/mem.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+static const char checkpoint_name[] = "ledger";
+
+/* ------------------------------------------------------------------ life */
+
+/* The newer of both stays: each is what the log says up to its entry. `with` gets the other. */
+static void take_newer(struct ledger *ledger, struct ledger *with) {
+    if (with->included > ledger->included) {
+        struct ledger older = *ledger;
+        *ledger = *with;
+        *with = older;
+    }
+}
+
+static void load_checkpoint(struct node *node) {
+    char path[SMALL_FILE_PATH_SIZE];
+    struct meta_image meta;
+    struct reason why = {{0}};
+    (void)snprintf(path, sizeof(path), "%s/%s", node->dir, checkpoint_name);
+    int rc = meta_image_load(node->world.disk, path, node_knows_level(node), &meta, &why);
+    if (rc == 0 && meta.cluster_id != node->identity.cluster_id) {
+        rc = reason_set(&why, LKV_EIDENTITY, "%s belongs to another cluster", path);
+        meta_image_fini(&meta);
+    }
+    if (rc == 0) {
+        take_newer(&node->ledger, &meta.ledger);
+        meta_image_fini(&meta);
+    } else if (rc != LKV_ENOENT) {
+        trace_line(&node->trace, TRACE_WARN, "checkpoint-unusable",
+                   "%s: the log is read back from the image on", why.text);
+    }
+}
+
 static int open_state(struct node *node, struct reason *why) {
-    node->feature_level = FEATURE_LEVEL_FIRST;
+    load_checkpoint(node);
     return retention_load(node->world.disk, node->dir, &node->retention, why);
 }
 
 static void close_state(struct node *node) {
-    (void)node;
+    ledger_fini(&node->ledger);
+}
+
+/* ------------------------------------------------------------------ entries */
+
+static uint64_t includes(const struct node *node) {
+    return node->ledger.included;
+}
+
+static void catch_up(struct node *node) {
+    ledger_catch_up(&node->ledger);
 }
 
 static uint32_t feature_level(const struct node *node) {
-    return node->feature_level;
-}
-
-static void raise(struct node *node, uint32_t level) { /* it never falls */
-    node->feature_level = level > node->feature_level ? level : node->feature_level;
-}
-
-/* Rule 22: a node that meets what it does not know stops. */
-static int apply_one(struct node *node, const struct entry *entry, struct reason *why) {
-    uint32_t level = 0;
-    int rc = LKV_EVERSION;
-    switch (entry->type) {
-    case ENTRY_NOOP:
-    case ENTRY_CONFIG:
-    case ENTRY_COMMAND: return 0;
-    case ENTRY_FEATURE:
-        rc = feature_decode(blob_slice(entry->payload), node_knows_level(node), &level, why);
-        raise(node, rc == 0 ? level : 0);
-        return rc;
-    }
-    return reason_set(why, rc, "type %d, which this program does not know", (int)entry->type);
+    return ledger_feature_level(&node->ledger);
 }
 
 static int apply(struct node *node, const struct entry *entries, size_t count,
                  struct kv_result *results, size_t *applied, struct reason *why) {
-    for (*applied = 0; *applied < count; (*applied)++) {
+    int rc = 0;
+    for (*applied = 0; rc == 0 && *applied < count; *applied += rc == 0) {
+        const struct entry *entry = &entries[*applied];
         struct reason detail = {{0}};
-        int rc = apply_one(node, &entries[*applied], &detail);
+        rc =
+            ledger_apply(&node->ledger, entry, node_knows_level(node), &results[*applied], &detail);
         if (rc != 0) {
-            return reason_set(why, rc, "entry %" PRIu64 ": %s", entries[*applied].index,
-                              detail.text);
+            (void)reason_set(why, rc, "entry %" PRIu64 ": %s", entry->index, detail.text);
         }
-        results[*applied] = (struct kv_result){0};
     }
-    return 0;
+    return rc;
+}
+
+static bool session_at(const struct node *node, size_t i, struct kv_session *out) {
+    const struct sessions *sessions = &node->ledger.sessions;
+    if (i >= sessions->count) {
+        return false;
+    }
+    const struct session *session = sessions->slots[i].session;
+    *out = (struct kv_session){.id = session->id, .ttl_ms = session->ttl_ms};
+    return true;
 }
 
 /* ------------------------------------------------------------------ images */
 
+static struct ledger *freeze(const struct node *node) {
+    struct ledger *frozen = mem_alloc(sizeof(*frozen));
+    if (frozen == NULL || ledger_freeze(&node->ledger, frozen) != 0) {
+        mem_free(frozen);
+        return NULL; /* the next turn tries again */
+    }
+    return frozen;
+}
+
+static void thaw(struct ledger *frozen) {
+    if (frozen != NULL) {
+        ledger_fini(frozen);
+        mem_free(frozen);
+    }
+}
+
 /* An image is due when retention wants a part of the log gone: it covers just that part, so that a
  * node that goes on from it still gets every record that is kept. */
-static bool begin(struct node *node, struct state_image *image) {
+static bool begin_drop(struct node *node, struct state_image *image) {
     uint64_t drop_to = node->retention_drop_to;
+    uint64_t index = drop_to, term = raft_term_at(node->raft, drop_to);
     if (drop_to <= node->image_index && node->image_wanted && node->image_index > 0) {
-        *image = (struct state_image){.index = node->image_index, .term = node->image_term};
-        return true;
-    }
-    if (drop_to <= node->image_index || drop_to > node->applied) {
+        index = node->image_index;
+        term = node->image_term;
+        drop_to = 0;
+    } else if (drop_to <= node->image_index || drop_to > node->ledger.visible) {
         return false;
     }
     *image = (struct state_image){
-        .index = drop_to, .term = raft_term_at(node->raft, drop_to), .drop_to = drop_to};
-    image->feature_level = node->feature_level;
+        .index = index, .term = term, .drop_to = drop_to, .frozen = freeze(node)};
+    if (image->frozen == NULL || image->term == 0) {
+        thaw(image->frozen);
+        return false;
+    }
     node->retention_drop_to = 0; /* should it fail, the next look asks again */
-    return image->term != 0;
+    return true;
+}
+
+static bool begin_checkpoint(struct node *node, struct state_image *image) {
+    if (node->bytes_since_image < node->options.image_log_bytes ||
+        node->ledger.included != node->applied) {
+        return false;
+    }
+    *image = (struct state_image){.index = node->ledger.included,
+                                  .term = node->ledger.included_term,
+                                  .checkpoint = true,
+                                  .frozen = freeze(node)};
+    return image->frozen != NULL;
+}
+
+static bool begin(struct node *node, struct state_image *image) {
+    return begin_drop(node, image) || begin_checkpoint(node, image);
+}
+
+static int save_bytes(struct node *node, const struct state_image *image, const char *path,
+                      struct slice bytes, struct reason *why) {
+    node_retention_image_bytes(node, bytes.size);
+    if (image->checkpoint) {
+        return small_file_save(node->world.disk, node->dir, checkpoint_name, bytes, why);
+    }
+    /* A full disk is what it may be to make room on: it has its bytes already (rule 15). */
+    int rc = node_retention_spare_use(node, path, bytes, why);
+    return rc != LKV_ENOENT ? rc
+                            : small_file_save(node->world.disk, node->image_dir,
+                                              strrchr(path, '/') + 1, bytes, why);
 }
 
 static int save(struct node *node, struct state_image *image, const char *path,
                 struct reason *why) {
     const struct identity *identity = &node->identity;
-    struct meta_image meta = {.feature_level = image->feature_level,
+    const struct ledger *frozen = image->frozen;
+    struct meta_image meta = {.feature_level = ledger_feature_level(frozen),
                               .cluster_id = identity->cluster_id,
                               .group_id = identity->group_id,
                               .index = image->index,
                               .term = image->term,
-                              .member_count = identity->member_count};
+                              .member_count = identity->member_count,
+                              .ledger = *frozen}; /* borrowed */
     memcpy(meta.members, identity->members, sizeof(meta.members));
     struct buffer bytes;
     buffer_init(&bytes);
     meta_image_encode(&meta, &bytes);
     int rc = bytes.failed ? reason_set(why, LKV_ENOMEM, "no memory for a meta-image")
-                          : small_file_save(node->world.disk, node->image_dir,
-                                            strrchr(path, '/') + 1, buffer_slice(&bytes), why);
+                          : save_bytes(node, image, path, buffer_slice(&bytes), why);
     buffer_fini(&bytes);
-    (void)snprintf(image->summary, sizeof(image->summary), "the log goes on at %" PRIu64,
-                   image->index + 1);
+    (void)snprintf(image->summary, sizeof(image->summary), "%s %" PRIu64 ", %zu sessions",
+                   image->checkpoint ? "the state of entry" : "the log goes on behind",
+                   image->index, frozen->sessions.count);
     return rc;
 }
 
 static void end(struct state_image *image) {
-    (void)image;
+    thaw(image->frozen);
 }
 
 static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
     struct meta_image meta;
     int rc = meta_image_load(node->world.disk, path, node_knows_level(node), &meta, why);
-    if (rc == 0) {
-        *out = (struct state_loaded){.cluster_id = meta.cluster_id,
-                                     .index = meta.index,
-                                     .term = meta.term,
-                                     .feature_level = meta.feature_level};
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    struct ledger *ledger = mem_alloc(sizeof(*ledger));
+    if (ledger == NULL) {
+        meta_image_fini(&meta);
+        return reason_set(why, LKV_ENOMEM, "no memory for the sessions of %s", path);
+    }
+    *ledger = meta.ledger;
+    *out = (struct state_loaded){
+        .cluster_id = meta.cluster_id, .index = meta.index, .term = meta.term, .state = ledger};
+    return 0;
 }
 
 static void restore(struct node *node, struct state_loaded *loaded) {
-    raise(node, loaded->feature_level);
+    take_newer(&node->ledger, loaded->state);
+    ledger_start_at(&node->ledger, loaded->index);
 }
 
 static void discard(struct state_loaded *loaded) {
-    (void)loaded;
+    thaw(loaded->state);
+    loaded->state = NULL;
+}
+
+/* ------------------------------------------------------------------ digest */
+
+static int digest_begin(struct node *node, struct state_digest *digest, struct reason *why) {
+    if (node->ledger.included > node->applied) {
+        return reason_set(why, LKV_EBUSY,
+                          "%s is at entry %" PRIu64 " and knows the digest of %" PRIu64
+                          " only: it is catching up",
+                          node->options.id, node->applied, node->ledger.included);
+    }
+    digest->index = node->applied;
+    digest->frozen = freeze(node);
+    return digest->frozen != NULL ? 0 : reason_set(why, LKV_ENOMEM, "no memory for a digest");
+}
+
+static int digest_run(struct state_digest *digest, const atomic_bool *cancel) {
+    (void)cancel; /* some milliseconds, whatever the log holds */
+    return ledger_digest(digest->frozen, &digest->digest);
+}
+
+static void digest_end(struct state_digest *digest) {
+    thaw(digest->frozen);
 }
 
 static int check(struct node *node, const char *path, struct reason *why) {
@@ -135,12 +253,18 @@ static int check(struct node *node, const char *path, struct reason *why) {
 const struct state_ops state_log_ops = {.open = open_state,
                                         .close = close_state,
                                         .replays = false,
+                                        .includes = includes,
+                                        .catch_up = catch_up,
                                         .apply = apply,
                                         .feature_level = feature_level,
+                                        .session_at = session_at,
                                         .begin = begin,
                                         .save = save,
                                         .end = end,
                                         .check = check,
                                         .load = load,
                                         .restore = restore,
-                                        .discard = discard};
+                                        .discard = discard,
+                                        .digest_begin = digest_begin,
+                                        .digest_run = digest_run,
+                                        .digest_end = digest_end};

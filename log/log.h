@@ -62,7 +62,6 @@ struct log_state {
     struct log_run *runs;
     size_t run_count;
     uint64_t cut_records;   /* torn records cut off at open */
-    uint64_t feature_index; /* of the last entry of type feature level; 0: none is kept */
     bool blank;           /* no segment and no vote existed: just created */
 
     /* With `mend` only. Ascending and disjoint; one may begin just behind another. A snapshot of

@@ -221,9 +221,8 @@ static int open_found(struct log *log, struct recovery *found, struct log_state 
         return reason_set(why, LKV_EDAMAGED, "%s", found->damage.first.text);
     }
     bool unused = found->segment_count == 0 && found->vote.record.term == 0;
-    *state = (struct log_state){.blank = found->blank || unused,
-                                .cut_records = found->torn_records,
-                                .feature_index = found->feature_index};
+    *state =
+        (struct log_state){.blank = found->blank || unused, .cut_records = found->torn_records};
     int rc = adopt(log, found);
     if (rc == 0 && found->blank) {
         rc = vote_create(&log->vote, log->disk, log->dir, &log->identity, why);

@@ -118,17 +118,6 @@ static int expect(struct chain *chain, uint64_t index, uint64_t prev_term, bool 
     return rc;
 }
 
-/* Of the chain as it is in the end: what was cut gives way to the one before it. */
-static void note_feature(struct recovery *recovery, const struct record_header *header) {
-    if (header->index <= recovery->feature_index) {
-        recovery->feature_index = recovery->feature_before;
-    }
-    if (header->type == ENTRY_FEATURE) {
-        recovery->feature_before = recovery->feature_index;
-        recovery->feature_index = header->index;
-    }
-}
-
 static int accept(struct chain *chain, const struct log_scan_item *item) {
     struct recovery *recovery = chain->recovery;
     const struct record_header *header = &item->header;
@@ -137,7 +126,6 @@ static int accept(struct chain *chain, const struct log_scan_item *item) {
     }
     log_terms_push(&recovery->terms, header->index, header->term);
     compare_with_image(chain, header->index, header->term);
-    note_feature(recovery, header);
     segment_note(chain->segment, header->index, item->offset);
     chain->segment->last = header->index;
     chain->segment->tail = item->end;

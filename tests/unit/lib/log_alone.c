@@ -250,7 +250,6 @@ Test(lib_log_alone, verbs_of_the_other_model_are_unsupported) {
     cr_assert_eq(lkv_put(log, LKV_STR("k"), LKV_STR("v"), LKV_DEFAULT, NULL), LKV_EUNSUPPORTED);
     cr_assert_eq(lkv_get(log, LKV_STR("k"), LKV_LOCAL, LKV_DEFAULT, NULL), LKV_EUNSUPPORTED);
     cr_assert_eq(lkv_get_copy(log, LKV_STR("k"), copy, 4, &size), LKV_EUNSUPPORTED);
-    cr_assert_eq(lkv_digest(log, LKV_DEFAULT, NULL), LKV_EUNSUPPORTED);
     cr_assert_eq(lkv_append(kv, &record, 1, 0, LKV_DEFAULT, NULL), LKV_EUNSUPPORTED);
     cr_assert_eq(lkv_log_read(kv, 1, 0, LKV_DEFAULT, NULL), LKV_EUNSUPPORTED);
     cr_assert_eq(lkv_log_span(kv, LKV_LOCAL, LKV_DEFAULT, NULL, NULL), LKV_EUNSUPPORTED);

@@ -152,8 +152,8 @@ Test(lib_log_wire, records_come_back_as_they_were) {
     struct lkv_msg *reply = msg_new(LKV_REPLY, NULL);
     cr_assert_eq(msg_records_reserve(reply, 3, NULL), 0);
     struct blob *blob = blob_copy(slice_text("hello"));
-    msg_records_add(reply, &(struct entry){.index = 7, .term = 2, .payload = blob});
-    msg_records_add(reply, &(struct entry){.index = 9, .term = 3, .payload = NULL});
+    msg_records_add(reply, &(struct entry){.index = 7, .term = 2, .payload = blob}, 0);
+    msg_records_add(reply, &(struct entry){.index = 9, .term = 3, .payload = NULL}, 0);
     blob_unref(blob);
     msg_set_u64(reply, "next", 10);
     wire_encode_reply(&out, 1, reply);
