@@ -223,8 +223,8 @@ struct gap *log_blocked(const struct raft *raft);
 /* Up to here entries are durable and can be read, or are covered by the image. */
 uint64_t log_sound(const struct raft *raft);
 
-/* The highest index at most `limit` whose term is known to be this one, or, with `or_lower`, this one or
- * a lower one; 0: none is known. */
+/* The highest index at most `limit` whose term is known to be this one; or, with `or_lower`, the highest
+ * one whose term is this one or a lower one, when that is known. 0: it is not. */
 uint64_t log_last_known(const struct raft *raft, uint64_t term, uint64_t limit, bool or_lower);
 
 /* The gap's first entry, or what is known around it, has changed: when the terms at both ends are the

@@ -23,6 +23,18 @@ static bool cannot_be(const struct raft *raft, const struct raft_message *m) {
     return here != 0 && (here > last_term || here < prev_term || (exact && here != last_term));
 }
 
+/* Whether the peer's last entry of its gap is known not to be here. */
+static bool lacks_end(const struct raft *raft, const struct raft_message *m) {
+    uint64_t last = m->repair_request.last, term = m->repair_request.last_term;
+    uint64_t here = raft_term_at(raft, last);
+    if (raft->last < last || here != 0) {
+        return here != term;
+    }
+    const struct gap *gap = damage_unknown_at(&raft->gaps, last);
+    return gap != NULL &&
+           (gap->last_term < term || raft_term_at(raft, gap->unknown_from - 1) > term);
+}
+
 static struct verdict unproven(const struct raft *raft, const struct raft_message *m) {
     if (raft->end_unknown) {
         return (struct verdict){.answer = RAFT_REPAIR_END_UNKNOWN};
@@ -36,7 +48,7 @@ static struct verdict unproven(const struct raft *raft, const struct raft_messag
     uint64_t index = log_last_known(raft, m->repair_request.last_term, limit, true);
     bool same_before = first == 1 || (m->repair_request.prev_term != 0 &&
                                       raft_term_at(raft, first - 1) == m->repair_request.prev_term);
-    if (same_before && index >= first) {
+    if (lacks_end(raft, m) && same_before && index >= first) {
         verdict.shared_index = index;
         verdict.shared_term = raft_term_at(raft, index);
     }
@@ -55,6 +67,9 @@ static struct verdict judge(const struct raft *raft, const struct raft_message *
     }
     uint64_t limit = last < raft->last ? last : raft->last;
     uint64_t shared = log_last_known(raft, m->repair_request.last_term, limit, false);
+    if (log_last_known(raft, m->repair_request.last_term, raft->last, false) > last) {
+        shared = last; /* also when our own entry there is unreadable and of unknown term */
+    }
     if (shared < first) {
         return unproven(raft, m);
     }

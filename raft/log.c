@@ -44,7 +44,7 @@ uint64_t log_last_known(const struct raft *raft, uint64_t term, uint64_t limit, 
         return index;
     }
     index = gap->unknown_from - 1;
-    return or_lower || raft_term_at(raft, index) == term ? index : 0;
+    return !or_lower && raft_term_at(raft, index) == term ? index : 0;
 }
 
 static void set_terms(struct raft *raft, uint64_t first, uint64_t last, uint64_t term) {

@@ -253,8 +253,9 @@ struct raft_message {
             uint64_t boot_nonce, round;
             /* READABLE: up to here both logs are proven to be the same, at most to `last`.
              * UNREADABLE: they are, and it is the lowest from `first` on whose term is known.
-             * UNSURE: the donor's last entry below `last` whose term is not above last_term; the
-             * logs are the same up to first - 1; 0, 0: not known. Otherwise 0, 0. */
+             * UNSURE: the donor does not have the asker's entry `last`; this is its own last one
+             * below that whose term is not above last_term; and the logs are the same up to
+             * first - 1. 0, 0: some of this is not known. Otherwise 0, 0. */
             uint64_t shared_index, shared_term;
             uint64_t first; /* of the entries */
             uint32_t count;

@@ -85,6 +85,12 @@ void world_lose_image(struct world *world, uint64_t node, bool budget); /* of a 
 void world_lose_end(struct world *world, uint64_t node, uint64_t count, bool budget);
 void world_doubt_end(struct world *world, uint64_t node);
 
+/* What lies on the disk of a node that is down: entries 1 .. count of these terms, and the node's term. */
+void world_place(struct world *world, uint64_t node, const uint8_t *terms, size_t count,
+                 uint64_t term);
+/* Entries 1 .. count of these terms, as world_place makes them, are committed. */
+void world_place_committed(struct world *world, const uint8_t *terms, size_t count);
+
 /* ------------------------------------------------------------------ acts */
 
 /* submit_rc; `first` (may be NULL) gets the index of the first. */

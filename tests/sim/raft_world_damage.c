@@ -171,6 +171,32 @@ void world_doubt_end(struct world *world, uint64_t id) {
     }
 }
 
+/* ------------------------------------------------------------------ made up beginnings */
+
+static struct w_entry placed(uint64_t index, uint64_t term) {
+    return (struct w_entry){.term = term, .id = index * 1000 + term, .size = 1};
+}
+
+void world_place(struct world *world, uint64_t id, const uint8_t *terms, size_t count,
+                 uint64_t term) {
+    struct w_disk *disk = &w_node(world, id)->disk;
+    disk->log.last = disk->log.first - 1;
+    for (size_t i = 1; i <= count; i++) {
+        w_log_put(&disk->log, i, placed(i, terms[i - 1]));
+    }
+    disk->term = term;
+    disk->voted_for = 0;
+}
+
+void world_place_committed(struct world *world, const uint8_t *terms, size_t count) {
+    world->committed =
+        w_grow(world->committed, &world->committed_capacity, count + 1, sizeof *world->committed);
+    for (size_t i = 1; i <= count; i++) {
+        world->committed[i] = placed(i, terms[i - 1]);
+    }
+    world->committed_last = count;
+}
+
 /* ------------------------------------------------------------------ recovery */
 
 static bool term_known(const struct w_log *log, uint64_t index) {
