@@ -1,0 +1,706 @@
+/* Damage as the core's owner sees it (rule 11): what is asked, what is believed, what is written. */
+#include "raft/damage.h"
+#include "raft/raft.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const uint64_t MS = 1000000;
+
+/* Node 1 of some, with a log of terms, one entry each. */
+struct node {
+    struct raft *raft;
+    struct raft_update update;
+    uint64_t now_ns, token;
+};
+
+struct shape {
+    size_t members;
+    const uint64_t *terms; /* of entries 1 .. last; in gaps, only that of the last one counts */
+    uint64_t last;
+    const struct raft_gap *gaps;
+    size_t gap_count;
+    bool end_unknown;
+};
+
+static int try_open(const struct shape *shape, struct node *node) {
+    struct raft_run runs[16];
+    struct raft_start start = {.self = 1,
+                               .options = raft_options_default(),
+                               .seed = 7,
+                               .now_ns = 1000 * MS,
+                               .first = 1,
+                               .last = shape->last,
+                               .runs = runs,
+                               .gaps = shape->gaps,
+                               .gap_count = shape->gap_count,
+                               .end_unknown = shape->end_unknown};
+    start.config.count = shape->members;
+    for (size_t i = 0; i < shape->members; i++) {
+        start.config.members[i] = (struct raft_member){.id = i + 1, .voter = true};
+    }
+    for (uint64_t i = 1; i <= shape->last; i++) {
+        if (start.run_count == 0 || runs[start.run_count - 1].term != shape->terms[i - 1]) {
+            runs[start.run_count++] = (struct raft_run){.first = i, .term = shape->terms[i - 1]};
+        }
+    }
+    start.term = shape->last > 0 ? shape->terms[shape->last - 1] : 0;
+    *node = (struct node){.now_ns = start.now_ns};
+    struct reason why = {{0}};
+    return raft_open(&node->raft, &start, &why);
+}
+
+static struct node open_node(const struct shape *shape) {
+    struct node node;
+    cr_assert(try_open(shape, &node) == 0);
+    return node;
+}
+
+static void close_node(struct node *node) {
+    raft_update_fini(&node->update);
+    raft_close(node->raft);
+}
+
+static void step(struct node *node, struct raft_event event) {
+    event.now_ns = node->now_ns;
+    cr_assert(raft_step(node->raft, &event, &node->update) == 0);
+}
+
+static void tick(struct node *node, uint64_t ms) {
+    node->now_ns += ms * MS;
+    step(node, (struct raft_event){.kind = RAFT_TICK});
+}
+
+static void persist(struct node *node) {
+    struct raft_event event = {.kind = RAFT_PERSISTED};
+    event.persisted.write_no = node->update.write.no;
+    step(node, event);
+}
+
+static void receive(struct node *node, const struct raft_message *message) {
+    struct raft_event event = {.kind = RAFT_RECEIVE};
+    event.receive.message = message;
+    event.receive.token = ++node->token;
+    step(node, event);
+}
+
+/* The newest message of this kind in the update; NULL: none. */
+static const struct raft_message *sent(const struct node *node, enum raft_message_kind kind) {
+    for (size_t i = node->update.message_count; i > 0; i--) {
+        if (node->update.messages[i - 1].kind == kind) {
+            return &node->update.messages[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static struct raft_status status_of(const struct node *node) {
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    return status;
+}
+
+static struct raft_message message_of(enum raft_message_kind kind, uint64_t from, uint64_t term) {
+    return (struct raft_message){.kind = kind, .from = from, .to = 1, .term = term};
+}
+
+/* Entries of these terms behind prev, from a leader. */
+static void append(struct node *node, uint64_t from, uint64_t term, uint64_t prev_index,
+                   uint64_t prev_term, const uint64_t *terms, uint32_t count) {
+    struct raft_entry_meta metas[8];
+    for (uint32_t i = 0; i < count; i++) {
+        metas[i] = (struct raft_entry_meta){.term = terms[i], .size = 1, .type = ENTRY_COMMAND};
+    }
+    struct raft_message m = message_of(RAFT_APPEND, from, term);
+    m.append.prev_index = prev_index;
+    m.append.prev_term = prev_term;
+    m.append.request_no = 1;
+    m.append.entries = metas;
+    m.append.count = count;
+    receive(node, &m);
+}
+
+/* The answer to the question that was asked last. */
+static struct raft_message answer_of(const struct raft_message *request, uint64_t from,
+                                     enum raft_repair_answer answer, uint64_t index,
+                                     uint64_t term) {
+    struct raft_message m = message_of(RAFT_REPAIR_REPLY, from, 1);
+    m.repair_reply.answer = answer;
+    m.repair_reply.boot_nonce = request->repair_request.boot_nonce;
+    m.repair_reply.round = request->repair_request.round;
+    m.repair_reply.shared_index = index;
+    m.repair_reply.shared_term = term;
+    return m;
+}
+
+/* ------------------------------------------------------------------ the list */
+
+static uint64_t term_three(void *arg, uint64_t index) {
+    (void)arg;
+    (void)index;
+    return 3;
+}
+
+Test(raft_repair, keeps_gaps_apart_and_in_order) {
+    struct damage gaps = {0};
+    cr_assert(damage_add(&gaps, 10, 12, term_three, NULL));
+    cr_assert(damage_add(&gaps, 5, 11, term_three, NULL)); /* what is known stays as it is */
+    cr_expect(gaps.count == 2 && gaps.items[0].first == 5 && gaps.items[0].last == 9);
+    cr_expect(damage_at(&gaps, 9) == &gaps.items[0] && damage_at(&gaps, 10) == &gaps.items[1]);
+    cr_expect(damage_at(&gaps, 4) == NULL && damage_from(&gaps, 4) == &gaps.items[0]);
+    cr_assert(damage_split(&gaps, &gaps.items[0], 6, 2));
+    cr_expect(gaps.count == 3 && gaps.items[0].last_term == 2 && gaps.items[1].first == 7);
+    damage_filled(&gaps, 5, 6);
+    damage_filled(&gaps, 7, 7);
+    cr_expect(gaps.count == 2 && gaps.items[0].first == 8 && gaps.items[0].last == 9);
+    damage_cut(&gaps, 11, 9);
+    cr_expect(gaps.count == 2 && gaps.items[1].last == 10 && gaps.items[1].last_term == 9);
+    damage_drop_below(&gaps, 9);
+    cr_expect(gaps.count == 2 && gaps.items[0].first == 9);
+    damage_cut(&gaps, 9, 9);
+    cr_expect(gaps.count == 0);
+    damage_fini(&gaps);
+}
+
+/* ------------------------------------------------------------------ the start */
+
+static const uint64_t ONES_AND_TWOS[] = {1, 1, 1, 1, 1, 2, 2, 2};
+
+Test(raft_repair, refuses_gaps_that_contradict_the_log) {
+    struct raft_gap bad[][2] = {{{0, 2, 1}, {0}},      {{3, 2, 1}, {0}}, {{7, 9, 2}, {0}},
+                                {{3, 4, 2}, {0}},      {{7, 7, 1}, {0}}, {{3, 4, 0}, {0}},
+                                {{3, 4, 1}, {4, 5, 1}}};
+    struct shape shape = {.members = 3, .terms = ONES_AND_TWOS, .last = 8};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct node node;
+        shape.gaps = bad[i];
+        shape.gap_count = bad[i][1].first != 0 ? 2 : 1;
+        cr_expect(try_open(&shape, &node) == LKV_EINVAL, "%zu", i);
+    }
+}
+
+/* Gap [3, 6]: terms 3..5 are not known, but for the ends. */
+static const struct raft_gap MIDDLE = {3, 6, 2};
+static const struct shape DAMAGED = {
+    .members = 3, .terms = ONES_AND_TWOS, .last = 8, .gaps = &MIDDLE, .gap_count = 1};
+
+Test(raft_repair, says_what_it_cannot_read_and_votes_with_its_end) {
+    struct node node = open_node(&DAMAGED);
+    struct raft_status status = status_of(&node);
+    cr_expect(status.gap_count == 1 && status.damaged_entries == 4 && status.last == 8);
+    cr_expect(status.first_gap.first == 3 && status.first_gap.last == 6);
+    struct raft_gap gaps[2];
+    cr_expect(raft_gaps(node.raft, gaps, 2) == 1 && gaps[0].last_term == 2);
+    cr_expect(raft_term_at(node.raft, 2) == 1 && raft_term_at(node.raft, 3) == 0);
+    cr_expect(raft_term_at(node.raft, 5) == 0 && raft_term_at(node.raft, 6) == 2);
+    struct raft_message ask = message_of(RAFT_VOTE_REQUEST, 2, 3);
+    ask.vote_request.last_index = 7;
+    ask.vote_request.last_term = 2;
+    receive(&node, &ask);
+    cr_expect(sent(&node, RAFT_VOTE_REPLY)->vote_reply.answer == RAFT_VOTE_LOG_BEHIND);
+    cr_expect(raft_keeps_log(node.raft, 4, 1) && raft_keeps_log(node.raft, 4, 2));
+    cr_expect(!raft_keeps_log(node.raft, 4, 3) && !raft_keeps_log(node.raft, 6, 1));
+    cr_expect(raft_wants_image(node.raft, 4));
+    close_node(&node);
+}
+
+/* ------------------------------------------------------------------ appends over a gap */
+
+Test(raft_repair, an_unknown_term_proves_nothing) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 2, 1, (uint64_t[]){1, 1}, 2);
+    persist(&node);
+    const struct raft_message *reply = sent(&node, RAFT_APPEND_REPLY);
+    cr_assert(reply != NULL && reply->append_reply.result == RAFT_APPEND_OK);
+    cr_expect(reply->append_reply.received == 2 && reply->append_reply.durable == 2);
+    append(&node, 2, 3, 4, 1, (uint64_t[]){1}, 1); /* not from the middle either */
+    cr_expect(status_of(&node).last == 8 && node.update.write.cut_from == 0);
+    close_node(&node);
+}
+
+Test(raft_repair, the_gaps_last_term_proves_all_of_it) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 2, 1, (uint64_t[]){1, 1, 2}, 3); /* 5 has term 2: so has ours */
+    persist(&node);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY)->append_reply.received == 5);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY)->append_reply.durable == 2);
+    append(&node, 2, 3, 5, 2, (uint64_t[]){2, 2, 2, 3}, 4);
+    persist(&node);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY)->append_reply.received == 9);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY)->append_reply.durable == 2);
+    cr_expect(status_of(&node).last == 9 && status_of(&node).gap_count == 1);
+    close_node(&node);
+}
+
+/* Our own later entries go, and what is left of the gap ends in the leader's term there. */
+Test(raft_repair, a_higher_term_within_the_gap_is_a_conflict) {
+    uint64_t terms[] = {1, 1, 1, 1, 1, 4, 4, 4};
+    struct raft_gap gap = {3, 6, 4};
+    struct node node = open_node(
+        &(struct shape){.members = 3, .terms = terms, .last = 8, .gaps = &gap, .gap_count = 1});
+    append(&node, 2, 6, 2, 1, (uint64_t[]){1, 3, 5}, 3);
+    cr_expect(node.update.write.cut_from == 5 && node.update.write.cut_prev_term == 3);
+    cr_expect(node.update.write.first == 5 && node.update.write.last == 5);
+    struct raft_gap left;
+    cr_assert(raft_gaps(node.raft, &left, 1) == 1);
+    cr_expect(left.first == 3 && left.last == 4 && left.last_term == 3);
+    cr_expect(raft_term_at(node.raft, 4) == 3 && raft_term_at(node.raft, 5) == 5);
+    close_node(&node);
+}
+
+Test(raft_repair, another_term_at_the_gaps_end_is_a_conflict_there) {
+    uint64_t terms[] = {1, 1, 1, 1, 1, 4, 4, 4};
+    struct raft_gap gap = {3, 6, 4};
+    struct node node = open_node(
+        &(struct shape){.members = 3, .terms = terms, .last = 8, .gaps = &gap, .gap_count = 1});
+    append(&node, 2, 6, 2, 1, (uint64_t[]){1, 1, 3, 3}, 4);
+    cr_expect(node.update.write.cut_from == 6 && node.update.write.cut_prev_term == 3);
+    cr_expect(status_of(&node).last == 6 && status_of(&node).first_gap.last == 5);
+    close_node(&node);
+}
+
+/* ------------------------------------------------------------------ entries from peers */
+
+static bool fills(struct node *node, struct raft_message m, uint64_t first, const uint64_t *terms,
+                  uint32_t count) {
+    struct raft_entry_meta metas[8];
+    for (uint32_t i = 0; i < count; i++) {
+        metas[i] = (struct raft_entry_meta){.term = terms[i], .size = 1, .type = ENTRY_COMMAND};
+    }
+    m.repair_reply.first = first;
+    m.repair_reply.count = count;
+    m.repair_reply.entries = metas;
+    receive(node, &m);
+    return node->update.fill_count > 0;
+}
+
+Test(raft_repair, takes_entries_only_as_asked_and_proven) {
+    struct node node = open_node(&DAMAGED);
+    tick(&node, 0);
+    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    cr_expect(ask.repair_request.want == RAFT_REPAIR_STATUS && ask.repair_request.prev_term == 1);
+    cr_expect(ask.repair_request.first == 3 && ask.repair_request.last == 6 &&
+              ask.repair_request.last_term == 2);
+    struct raft_message good = answer_of(&ask, 2, RAFT_REPAIR_READABLE, 6, 2);
+    receive(&node, &good);
+    cr_assert(sent(&node, RAFT_REPAIR_REQUEST) != NULL);
+    cr_expect(sent(&node, RAFT_REPAIR_REQUEST)->repair_request.want == RAFT_REPAIR_ENTRIES);
+    const uint64_t all[] = {1, 1, 2, 2, 2}, falls[] = {2, 1}, early[] = {0, 1}, high[] = {1, 3};
+    struct raft_message other = good;
+    other.repair_reply.boot_nonce++;
+    cr_expect(!fills(&node, other, 3, all, 2), "of an earlier life");
+    other = good;
+    other.repair_reply.round--;
+    cr_expect(!fills(&node, other, 3, all, 2), "of an earlier question");
+    other = good;
+    other.repair_reply.shared_index = 3;
+    cr_expect(!fills(&node, other, 3, all, 2), "more than is proven");
+    other = good;
+    other.from = 9;
+    cr_expect(!fills(&node, other, 3, all, 2), "a stranger's");
+    cr_expect(!fills(&node, good, 4, all, 2) && !fills(&node, good, 3, all, 5));
+    cr_expect(!fills(&node, good, 3, falls, 2) && !fills(&node, good, 3, high, 2));
+    cr_expect(!fills(&node, good, 3, early, 2));
+    cr_expect(!fills(&node, good, 3, (uint64_t[]){1, 1, 1, 1}, 4), "the end has another term");
+    cr_assert(fills(&node, good, 3, all, 2));
+    cr_expect(node.update.fills[0].first == 3 && node.update.fills[0].last == 4);
+    cr_expect(node.update.fills[0].token == node.token && node.update.write.no != 0);
+    cr_expect(status_of(&node).damaged_entries == 4); /* not yet durable */
+    cr_expect(!fills(&node, good, 3, all, 2), "twice");
+    close_node(&node);
+}
+
+Test(raft_repair, goes_on_with_the_same_peer_until_the_gap_is_closed) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 8, 2, NULL, 0);
+    persist(&node);
+    tick(&node, 0);
+    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    const uint64_t all[] = {1, 1, 2, 2};
+    struct raft_message can = answer_of(&ask, 3, RAFT_REPAIR_READABLE, 6, 2);
+    receive(&node, &can);
+    cr_assert(fills(&node, answer_of(&ask, 3, RAFT_REPAIR_READABLE, 6, 2), 3, all, 3) == true);
+    persist(&node);
+    cr_expect(status_of(&node).damaged_entries == 1);
+    cr_assert(fills(&node,
+                    answer_of(sent(&node, RAFT_REPAIR_REQUEST), 3, RAFT_REPAIR_READABLE, 6, 2), 6,
+                    all + 3, 1));
+    persist(&node);
+    cr_expect(status_of(&node).gap_count == 0);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY)->append_reply.durable == 8); /* at once */
+    close_node(&node);
+}
+
+Test(raft_repair, learns_what_another_damaged_peer_knows) {
+    struct node node = open_node(&DAMAGED);
+    tick(&node, 0);
+    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message answer = answer_of(&ask, 2, RAFT_REPAIR_UNREADABLE, 4, 1);
+    receive(&node, &answer);
+    cr_expect(raft_term_at(node.raft, 3) == 1 && raft_term_at(node.raft, 4) == 1);
+    tick(&node, 0);
+    ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    cr_expect(ask.repair_request.last == 4 && ask.repair_request.last_term == 1);
+    close_node(&node);
+}
+
+Test(raft_repair, believes_the_leader_where_it_contradicts) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 2, 1, NULL, 0);
+    persist(&node);
+    tick(&node, 0);
+    struct raft_message answer =
+        answer_of(sent(&node, RAFT_REPAIR_REQUEST), 3, RAFT_REPAIR_UNSURE, 4, 1);
+    answer.term = 3;
+    receive(&node, &answer); /* not the leader */
+    cr_expect(node.update.write.cut_from == 0);
+    answer.from = 2;
+    receive(&node, &answer);
+    cr_expect(node.update.write.cut_from == 5 && node.update.write.cut_prev_term == 1);
+    cr_expect(node.update.discarded_from == 0);
+    close_node(&node);
+}
+
+/* ------------------------------------------------------------------ nobody can proceed */
+
+static void answer_all(struct node *node, size_t members, enum raft_repair_answer answer) {
+    struct raft_message ask = *sent(node, RAFT_REPAIR_REQUEST);
+    for (uint64_t id = 2; id <= members; id++) {
+        struct raft_message m = answer_of(&ask, id, answer, 0, 0);
+        receive(node, &m);
+    }
+}
+
+Test(raft_repair, drops_only_what_no_quorum_can_have_had) {
+    struct node node = open_node(&DAMAGED);
+    tick(&node, 0);
+    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message m = answer_of(&ask, 2, RAFT_REPAIR_ABSENT, 0, 0);
+    receive(&node, &m);
+    cr_expect(node.update.discarded_from == 0); /* node 3 has not answered */
+    struct raft_event peer = {.kind = RAFT_PEER};
+    peer.peer.peer = 2;
+    peer.peer.up = true;
+    peer.peer.boot_nonce = 5;
+    step(&node, peer);
+    m = answer_of(&ask, 3, RAFT_REPAIR_ABSENT, 0, 0);
+    receive(&node, &m);
+    cr_expect(node.update.discarded_from == 0); /* node 2 lives anew */
+    m = answer_of(&ask, 2, RAFT_REPAIR_ABSENT, 0, 0);
+    receive(&node, &m);
+    cr_expect(node.update.discarded_from == 3 && node.update.write.cut_from == 3);
+    cr_expect(node.update.write.cut_prev_term == 1 && node.update.note.text[0] != '\0');
+    close_node(&node);
+}
+
+Test(raft_repair, holds_the_best_of_what_it_may_share) {
+    struct shape shape = DAMAGED;
+    shape.members = 5;
+    struct node node = open_node(&shape);
+    tick(&node, 0);
+    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    const struct {
+        enum raft_repair_answer answer;
+        uint64_t index, term;
+    } answers[] = {{RAFT_REPAIR_UNSURE, 4, 1},
+                   {RAFT_REPAIR_UNSURE, 5, 1},
+                   {RAFT_REPAIR_UNSURE, 3, 1},
+                   {RAFT_REPAIR_ABSENT, 0, 0}};
+    for (uint64_t i = 0; i < 4; i++) {
+        struct raft_message m =
+            answer_of(&ask, i + 2, answers[i].answer, answers[i].index, answers[i].term);
+        receive(&node, &m);
+    }
+    cr_expect(node.update.discarded_from == 6 && node.update.write.cut_prev_term == 1);
+    cr_expect(status_of(&node).last == 5 && status_of(&node).first_gap.last == 5);
+    close_node(&node);
+}
+
+Test(raft_repair, stops_with_a_report_when_a_quorum_had_it) {
+    struct node node = open_node(&DAMAGED);
+    tick(&node, 0);
+    answer_all(&node, 3, RAFT_REPAIR_UNREADABLE);
+    cr_expect(node.update.stop_rc == 0); /* the others are to hear of it too */
+    for (int i = 0; i < 20 && node.update.stop_rc == 0; i++) {
+        if (sent(&node, RAFT_REPAIR_REQUEST) != NULL) {
+            answer_all(&node, 3, RAFT_REPAIR_UNREADABLE);
+        }
+        tick(&node, 100);
+    }
+    cr_expect(node.update.stop_rc == LKV_EDAMAGED);
+    cr_expect(strstr(node.update.stop_why.text, "entry 3 (of 3..6") != NULL);
+    close_node(&node);
+}
+
+/* ------------------------------------------------------------------ while leading */
+
+/* Node 1 leads three in term 3; its no-op at 9 is durable here, and nowhere else. */
+static struct node leader(void) {
+    struct shape shape = {.members = 3, .terms = ONES_AND_TWOS, .last = 8};
+    struct node node = open_node(&shape);
+    while (node.update.role != RAFT_LEADER) {
+        tick(&node, 50);
+        for (int i = 0; i < 3 && node.update.role != RAFT_LEADER; i++) {
+            if (node.update.write.no != 0) {
+                persist(&node);
+            }
+            const struct raft_message *ask = sent(&node, RAFT_VOTE_REQUEST);
+            if (ask == NULL) {
+                break;
+            }
+            struct raft_message yes = message_of(RAFT_VOTE_REPLY, 2, ask->term);
+            yes.vote_reply.pre = ask->vote_request.pre;
+            yes.vote_reply.round = ask->vote_request.round;
+            yes.vote_reply.answer = RAFT_VOTE_ACCEPT;
+            receive(&node, &yes);
+        }
+    }
+    persist(&node);
+    return node;
+}
+
+static void damaged(struct node *node, uint64_t first, uint64_t last) {
+    struct raft_event event = {.kind = RAFT_DAMAGED};
+    event.damaged.first = first;
+    event.damaged.last = last;
+    step(node, event);
+}
+
+static void acknowledge(struct node *node, uint64_t from, uint64_t index) {
+    struct raft_message ok = message_of(RAFT_APPEND_REPLY, from, 3);
+    ok.append_reply.result = RAFT_APPEND_OK;
+    ok.append_reply.request_no = 1;
+    ok.append_reply.durable = ok.append_reply.received = index;
+    ok.append_reply.room = RAFT_ROOM_FREE;
+    receive(node, &ok);
+}
+
+Test(raft_repair, a_leaders_unreadable_copy_does_not_count) {
+    struct node node = leader();
+    struct raft_event applied = {.kind = RAFT_APPLIED};
+    applied.applied.index = 8;
+    step(&node, applied);
+    damaged(&node, 4, 4);
+    acknowledge(&node, 2, 9);
+    cr_expect(status_of(&node).commit == 8 && node.update.role == RAFT_LEADER);
+    /* An image of its own over it is as good as a repair. */
+    struct raft_event prefix = {.kind = RAFT_LOG_PREFIX};
+    prefix.log_prefix.first = 1;
+    prefix.log_prefix.image_index = 8;
+    prefix.log_prefix.image_term = 2;
+    step(&node, prefix);
+    cr_expect(status_of(&node).gap_count == 0 && status_of(&node).commit == 9);
+    damaged(&node, 5, 6); /* below the image: in nobody's way */
+    cr_expect(status_of(&node).gap_count == 0);
+    close_node(&node);
+}
+
+Test(raft_repair, a_leader_hands_over_what_it_cannot_apply) {
+    struct node node = leader();
+    for (int i = 0; i < 2; i++) { /* the first makes them live, the second answers the probe */
+        acknowledge(&node, 2, 8);
+        acknowledge(&node, 3, 8);
+    }
+    damaged(&node, 4, 4);
+    acknowledge(&node, 2, 9);
+    cr_expect(sent(&node, RAFT_TRANSFER_NOW) != NULL);
+    close_node(&node);
+}
+
+Test(raft_repair, stops_rather_than_drop_what_is_committed) {
+    struct node node = leader();
+    acknowledge(&node, 2, 9);
+    cr_assert(status_of(&node).commit == 9);
+    damaged(&node, 9, 9);
+    for (int i = 0; i < 20 && node.update.stop_rc == 0; i++) {
+        tick(&node, 49);
+        acknowledge(&node, 2, 8); /* it is still heard */
+        struct raft_message ask = {0};
+        tick(&node, 1);
+        if (sent(&node, RAFT_REPAIR_REQUEST) != NULL) {
+            ask = *sent(&node, RAFT_REPAIR_REQUEST);
+            for (uint64_t id = 2; id <= 3 && node.update.stop_rc == 0; id++) {
+                struct raft_message m = answer_of(&ask, id, RAFT_REPAIR_ABSENT, 0, 0);
+                receive(&node, &m);
+                cr_assert(node.update.discarded_from == 0);
+            }
+        }
+    }
+    close_node(&node);
+}
+
+Test(raft_repair, one_that_is_alone_waits_for_its_own_image_or_stops) {
+    uint64_t terms[] = {1, 1, 1};
+    for (int covered = 0; covered < 2; covered++) {
+        struct node node = open_node(&(struct shape){.members = 1, .terms = terms, .last = 3});
+        for (int i = 0; i < 20 && node.update.role != RAFT_LEADER; i++) {
+            tick(&node, 50);
+            persist(&node);
+        }
+        persist(&node);
+        struct raft_event applied = {.kind = RAFT_APPLIED};
+        applied.applied.index = covered ? 4 : 1;
+        step(&node, applied);
+        damaged(&node, 2, 2);
+        bool stopped = false;
+        for (int i = 0; i < 40; i++) {
+            tick(&node, 100);
+            stopped = stopped || node.update.stop_rc != 0;
+        }
+        cr_expect(stopped == !covered, "%d", covered);
+        close_node(&node);
+    }
+}
+
+/* ------------------------------------------------------------------ donors */
+
+Test(raft_repair, gives_nothing_that_was_cut_while_it_was_read) {
+    struct shape shape = {.members = 3, .terms = ONES_AND_TWOS, .last = 8};
+    struct node node = open_node(&shape);
+    struct raft_message ask = message_of(RAFT_REPAIR_REQUEST, 2, 2);
+    ask.repair_request.want = RAFT_REPAIR_ENTRIES;
+    ask.repair_request.first = ask.repair_request.last = 7;
+    ask.repair_request.prev_term = ask.repair_request.last_term = 2;
+    ask.repair_request.bytes_max = 1000;
+    for (int cut = 0; cut < 2; cut++) {
+        receive(&node, &ask);
+        cr_assert(node.update.fetch_count == 1 && node.update.fetches[0].repair);
+        cr_expect(node.update.fetches[0].from == 7 && node.update.fetches[0].to == 7);
+        if (cut) {
+            append(&node, 3, 3, 6, 2, (uint64_t[]){3}, 1);
+        }
+        struct raft_event fetched = {.kind = RAFT_FETCHED};
+        fetched.fetched.peer = 2;
+        fetched.fetched.from = 7;
+        fetched.fetched.sizes = (uint32_t[]){1};
+        fetched.fetched.count = 1;
+        fetched.fetched.repair = true;
+        step(&node, fetched);
+        const struct raft_message *reply = sent(&node, RAFT_REPAIR_REPLY);
+        cr_expect((reply != NULL) == !cut);
+        cr_expect(cut || (reply->repair_reply.count == 1 && reply->repair_reply.first == 7));
+    }
+    close_node(&node);
+}
+
+static const struct raft_message *judged(struct node *node, uint64_t first, uint64_t last,
+                                         uint64_t prev_term, uint64_t last_term) {
+    struct raft_message ask = message_of(RAFT_REPAIR_REQUEST, 2, 2);
+    ask.repair_request.want = RAFT_REPAIR_STATUS;
+    ask.repair_request.first = first;
+    ask.repair_request.last = last;
+    ask.repair_request.prev_term = prev_term;
+    ask.repair_request.last_term = last_term;
+    receive(node, &ask);
+    return sent(node, RAFT_REPAIR_REPLY);
+}
+
+Test(raft_repair, a_donor_says_no_more_than_it_can_prove) {
+    struct node node = open_node(&DAMAGED); /* 1 1 [? ? ? 2] 2 2 */
+    cr_expect(judged(&node, 7, 9, 2, 2)->repair_reply.answer == RAFT_REPAIR_READABLE);
+    cr_expect(judged(&node, 7, 9, 2, 2)->repair_reply.shared_index == 8);
+    cr_expect(judged(&node, 3, 5, 1, 2)->repair_reply.answer == RAFT_REPAIR_UNREADABLE);
+    cr_expect(judged(&node, 9, 9, 2, 2)->repair_reply.answer == RAFT_REPAIR_ABSENT);
+    cr_expect(judged(&node, 8, 8, 1, 1)->repair_reply.answer == RAFT_REPAIR_ABSENT);
+    cr_expect(judged(&node, 2, 4, 1, 1)->repair_reply.answer == RAFT_REPAIR_READABLE);
+    /* Its own 4 may be of term 1: then it has that entry. */
+    cr_expect(judged(&node, 3, 4, 1, 1)->repair_reply.answer == RAFT_REPAIR_UNSURE);
+    cr_expect(judged(&node, 3, 4, 1, 1)->repair_reply.shared_index == 0);
+    cr_expect(judged(&node, 7, 9, 2, 3)->repair_reply.answer == RAFT_REPAIR_UNSURE);
+    cr_expect(judged(&node, 7, 9, 2, 3)->repair_reply.shared_index == 8);
+    cr_expect(judged(&node, 7, 9, 0, 3)->repair_reply.shared_index == 0);
+    close_node(&node);
+}
+
+/* ------------------------------------------------------------------ an unknown end */
+
+static void catch_up(struct node *node, const struct raft_message *question, uint64_t index) {
+    struct raft_message m = message_of(RAFT_CATCHUP_REPLY, question->to, question->term);
+    m.catchup_reply.context = question->catchup_request.context;
+    m.catchup_reply.boot_nonce = question->catchup_request.boot_nonce;
+    m.catchup_reply.index = index;
+    receive(node, &m);
+}
+
+Test(raft_repair, an_end_is_known_again_only_behind_what_the_leader_said) {
+    struct node node = open_node(
+        &(struct shape){.members = 3, .terms = ONES_AND_TWOS, .last = 8, .end_unknown = true});
+    append(&node, 2, 3, 8, 2, NULL, 0);
+    persist(&node);
+    tick(&node, 0);
+    struct raft_message question = *sent(&node, RAFT_CATCHUP_REQUEST);
+    struct raft_message stale = question;
+    stale.catchup_request.boot_nonce++;
+    catch_up(&node, &stale, 8);
+    cr_expect(!node.update.settle_end);
+    catch_up(&node, &question, 9);
+    cr_expect(!node.update.settle_end); /* it has 8 */
+    append(&node, 2, 3, 8, 2, (uint64_t[]){3}, 1);
+    cr_expect(!node.update.settle_end); /* not durable */
+    persist(&node);
+    cr_expect(node.update.settle_end && status_of(&node).end_unknown);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY) == NULL ||
+              sent(&node, RAFT_APPEND_REPLY)->append_reply.durable == 0);
+    step(&node, (struct raft_event){.kind = RAFT_END_SETTLED});
+    cr_expect(!status_of(&node).end_unknown);
+    cr_expect(sent(&node, RAFT_APPEND_REPLY)->append_reply.durable == 9);
+    close_node(&node);
+}
+
+Test(raft_repair, another_leader_must_say_it_anew) {
+    struct node node = open_node(
+        &(struct shape){.members = 3, .terms = ONES_AND_TWOS, .last = 8, .end_unknown = true});
+    append(&node, 2, 3, 8, 2, NULL, 0);
+    persist(&node);
+    tick(&node, 0);
+    catch_up(&node, sent(&node, RAFT_CATCHUP_REQUEST), 9);
+    append(&node, 3, 4, 8, 2, (uint64_t[]){4}, 1);
+    persist(&node);
+    cr_expect(!node.update.settle_end);
+    tick(&node, 200);
+    const struct raft_message *question = sent(&node, RAFT_CATCHUP_REQUEST);
+    cr_assert(question != NULL && question->to == 3);
+    catch_up(&node, question, 9);
+    cr_expect(node.update.settle_end);
+    /* Doubted while that is made durable: it does not count. */
+    step(&node, (struct raft_event){.kind = RAFT_END_DOUBTED});
+    step(&node, (struct raft_event){.kind = RAFT_END_SETTLED});
+    cr_expect(status_of(&node).end_unknown);
+    close_node(&node);
+}
+
+/* What it has may be found to be the leader's without anything being written. */
+Test(raft_repair, looks_again_whether_it_has_caught_up) {
+    struct node node = open_node(
+        &(struct shape){.members = 3, .terms = ONES_AND_TWOS, .last = 8, .end_unknown = true});
+    append(&node, 2, 3, 5, 1, NULL, 0);
+    persist(&node);
+    tick(&node, 0);
+    catch_up(&node, sent(&node, RAFT_CATCHUP_REQUEST), 8);
+    cr_expect(!node.update.settle_end); /* 6 to 8 may be another leader's */
+    append(&node, 2, 3, 8, 2, NULL, 0);
+    bool settles = node.update.settle_end;
+    tick(&node, 100);
+    cr_expect(settles || node.update.settle_end);
+    close_node(&node);
+}
+
+/* ------------------------------------------------------------------ images */
+
+Test(raft_repair, an_image_within_a_gap_keeps_what_is_behind) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 2, 1, NULL, 0);
+    persist(&node);
+    append(&node, 2, 3, 20, 3, (uint64_t[]){3}, 1); /* too early: kept */
+    cr_assert(node.update.kept);
+    struct raft_event image = {.kind = RAFT_IMAGE_INSTALLED};
+    image.image_installed.index = 4;
+    image.image_installed.term = 1;
+    step(&node, image);
+    cr_expect(node.update.write.cut_from == 0 && node.update.drop_count == 1);
+    struct raft_status status = status_of(&node);
+    cr_expect(status.first == 5 && status.last == 8 && status.commit == 4);
+    cr_expect(status.first_gap.first == 5 && status.first_gap.last == 6);
+    cr_expect(!raft_wants_image(node.raft, 4) && raft_wants_image(node.raft, 5));
+    close_node(&node);
+}
