@@ -3,6 +3,9 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
+/* A link of 2 Mbit/s carries this in a quarter of a second. */
+enum { WINDOW_LEAST = 64 << 10 };
+
 void progress_fini(struct progress *peer) {
     mem_free(peer->requests);
     *peer = (struct progress){0};
@@ -84,6 +87,7 @@ bool progress_reset(struct progress *peer, const struct raft_options *options, u
     peer->room = RAFT_ROOM_FREE;
     peer->gap_first = peer->gap_ns = 0;
     peer->losses = 0;
+    peer->window_bytes = WINDOW_LEAST;
     peer->catchup.round = 0; /* it was another life's question */
     return true;
 }
@@ -234,6 +238,16 @@ static void measure(struct progress *peer, uint64_t rtt_ns) {
     peer->rtt_ns = (7 * peer->rtt_ns + rtt_ns) / 8;
 }
 
+/* Heartbeats queue behind what was sent before them, and nothing else makes them late but the link. */
+static void fit_window(struct progress *peer, const struct raft_options *options, uint64_t rtt_ns) {
+    uint64_t election_ns = (uint64_t)options->election_min_ms * 1000000u;
+    if (rtt_ns <= election_ns / 3 && peer->window_bytes < options->inflight_bytes_max) {
+        peer->window_bytes *= 2;
+    } else if (rtt_ns > election_ns * 2 / 3 && peer->window_bytes > WINDOW_LEAST) {
+        peer->window_bytes /= 2;
+    }
+}
+
 /* When the oldest of what is not received was sent; false: nothing is on the way. */
 static bool oldest_unreceived(const struct progress *peer, uint64_t *sent_ns) {
     if (peer->state == RAFT_PROBE) {
@@ -251,6 +265,7 @@ static bool oldest_unreceived(const struct progress *peer, uint64_t *sent_ns) {
 bool progress_beat(struct progress *peer, const struct raft_options *options, uint64_t received,
                    uint64_t sent_ns, uint64_t now_ns) {
     measure(peer, now_ns - sent_ns);
+    fit_window(peer, options, now_ns - sent_ns);
     bool less = received < peer->received && peer->received_ns < sent_ns;
     if (less && peer->state != RAFT_INSTALL) {
         received_at_most(peer, received);
@@ -270,9 +285,19 @@ bool progress_beat(struct progress *peer, const struct raft_options *options, ui
 
 /* ------------------------------------------------------------------ questions */
 
+uint64_t progress_window(const struct progress *peer, const struct raft_options *options) {
+    return peer->window_bytes < options->inflight_bytes_max ? peer->window_bytes
+                                                            : options->inflight_bytes_max;
+}
+
+uint64_t progress_request_bytes(const struct progress *peer, const struct raft_options *options) {
+    return peer->window_bytes < options->append_bytes_max ? peer->window_bytes
+                                                          : options->append_bytes_max;
+}
+
 bool progress_may_send(const struct progress *peer, const struct raft_options *options) {
     if (!peer->up || peer->paused || peer->request_count == peer->request_capacity ||
-        peer->inflight_bytes >= options->inflight_bytes_max) {
+        peer->inflight_bytes >= progress_window(peer, options)) {
         return false;
     }
     switch (peer->state) {

@@ -15,6 +15,9 @@
  *   log  |--- durable --|-- in its memory --|-- on the way --|-- to be sent --|
  *                       '------------ `requests` ------------'
  *
+ * A slow link must not hold up heartbeats for as long as elections take: a peer's window begins at 64 KiB
+ * and doubles with every heartbeat that is back quickly, halves with every slow one.
+ *
  * Two kinds of limit and none other: requests and bytes sent but not durable at the peer (a peer
  * whose disk hangs holds no more than that in memory, R25); only what a peer did not *receive* is
  * sent again, so a slow disk causes no resends. */
@@ -68,6 +71,8 @@ struct progress {
     struct progress_request *requests; /* owned ring, ascending, touching each other */
     size_t request_capacity, request_head, request_count;
     uint64_t inflight_bytes;
+    uint64_t
+        window_bytes; /* most of them at once, besides the options' limit: what the link bears */
 
     uint64_t heard_ns; /* 0: never */
     uint64_t echo;     /* highest heartbeat round that came back */
@@ -128,6 +133,10 @@ bool progress_beat(struct progress *peer, const struct raft_options *options, ui
 /* ------------------------------------------------------------------ questions */
 
 bool progress_may_send(const struct progress *peer, const struct raft_options *options);
+
+/* Bytes that may be on the way at once, and in one request. */
+uint64_t progress_window(const struct progress *peer, const struct raft_options *options);
+uint64_t progress_request_bytes(const struct progress *peer, const struct raft_options *options);
 
 /* Its disk takes what is sent to it: entries do not wait there longer than `limit_ns`. */
 bool progress_disk_ok(const struct progress *peer, uint64_t limit_ns, uint64_t now_ns);

@@ -35,10 +35,11 @@ static void fetch(struct raft *raft, size_t slot) {
     const struct gap *gap = damage_from(&raft->gaps, peer->next);
     end = gap != NULL && gap->first <= end ? gap->first - 1 : end;
     uint64_t most = peer->next + RAFT_APPEND_ENTRIES_MAX - 1;
-    update_fetch(raft, (struct raft_fetch){.peer = raft->config.members[slot].id,
-                                           .from = peer->next,
-                                           .to = end < most ? end : most,
-                                           .bytes_max = raft->options.append_bytes_max});
+    update_fetch(raft, (struct raft_fetch){
+                           .peer = raft->config.members[slot].id,
+                           .from = peer->next,
+                           .to = end < most ? end : most,
+                           .bytes_max = (uint32_t)progress_request_bytes(peer, &raft->options)});
 }
 
 static void install(struct raft *raft, size_t slot) {
@@ -103,8 +104,9 @@ static bool send_next(struct raft *raft, size_t slot) {
         }
         return false;
     }
-    uint64_t last = sizes_fit(&raft->sizes, peer->next, raft->options.append_bytes_max,
-                              RAFT_APPEND_ENTRIES_MAX);
+    uint64_t last =
+        sizes_fit(&raft->sizes, peer->next, progress_request_bytes(peer, &raft->options),
+                  RAFT_APPEND_ENTRIES_MAX);
     if (peer->room == RAFT_ROOM_NONE && sizes_between(&raft->sizes, peer->next, last) >
                                             (last + 1 - peer->next) * SIZES_ENTRY_OVERHEAD) {
         return false; /* its disk is full: only what needs no room, such as a no-op (rule 15) */
@@ -134,8 +136,8 @@ void replicate_again(struct raft *raft, size_t slot, uint64_t first, uint64_t la
         progress_to_probe(peer, first);
         return;
     }
-    uint64_t fits =
-        sizes_fit(&raft->sizes, first, raft->options.append_bytes_max, RAFT_APPEND_ENTRIES_MAX);
+    uint64_t fits = sizes_fit(&raft->sizes, first, progress_request_bytes(peer, &raft->options),
+                              RAFT_APPEND_ENTRIES_MAX);
     append_message(raft, slot, first, fits < last ? fits : last, progress_resent(peer));
 }
 
@@ -164,11 +166,17 @@ void leader_fetched(struct raft *raft, const struct raft_event *event) {
         replicate_to(raft, slot);
         return;
     }
-    size_t count = event->fetched.count < RAFT_APPEND_ENTRIES_MAX ? event->fetched.count
-                                                                  : RAFT_APPEND_ENTRIES_MAX;
+    /* As many as the window still has room for, and at least one: appends may have gone out since. */
+    uint64_t room = progress_window(peer, &raft->options) - peer->inflight_bytes;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        bytes += (uint64_t)event->fetched.sizes[i] + SIZES_ENTRY_OVERHEAD;
+    size_t count = 0;
+    while (count < event->fetched.count && count < RAFT_APPEND_ENTRIES_MAX) {
+        uint64_t more = (uint64_t)event->fetched.sizes[count] + SIZES_ENTRY_OVERHEAD;
+        if (count > 0 && bytes + more > room) {
+            break;
+        }
+        bytes += more;
+        count++;
     }
     uint64_t first = peer->next, last = first + count - 1;
     append_message(raft, slot, first, last, progress_sent(peer, first, last, bytes, raft->now_ns));
