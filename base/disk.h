@@ -24,6 +24,14 @@ enum disk_open_flags {
     DISK_TRUNCATE = 8   /* with DISK_WRITE: to size 0 */
 };
 
+/* Which file it is, for as long as it exists: a copy of it is another one (rule 17). Survives renames,
+ * restarts and mounts elsewhere. All 0: this file system cannot tell. */
+struct disk_file_id {
+    uint64_t file_system; /* 0: unknown. Made from the device on some, which may be numbered anew */
+    uint64_t number;      /* the inode's */
+    uint64_t born_ns;     /* when it was made, 0: unknown. Tells a number that was used again */
+};
+
 struct disk_ops {
     int (*make_dir)(struct disk *disk, const char *path); /* present already: 0; parents: no */
     int (*open)(struct disk *disk, const char *path, int flags, struct disk_file **out);
@@ -49,6 +57,7 @@ struct disk_ops {
     /* A descriptor of the caller's own for the same file, for reading only, to be closed with
      * close(2). May be NULL: a disk without descriptors. */
     int (*descriptor)(struct disk_file *file, int *out);
+    int (*identify)(struct disk_file *file, struct disk_file_id *out);
 };
 
 struct disk {
@@ -116,6 +125,9 @@ static inline MUST_USE int disk_lock(struct disk *disk, const char *path, struct
 static inline MUST_USE int disk_descriptor(struct disk_file *file, int *out) {
     return file->disk->ops->descriptor != NULL ? file->disk->ops->descriptor(file, out)
                                                : LKV_EUNSUPPORTED;
+}
+static inline MUST_USE int disk_identify(struct disk_file *file, struct disk_file_id *out) {
+    return file->disk->ops->identify(file, out);
 }
 static inline void disk_unlock(struct disk_lock *lock) {
     if (lock != NULL) {

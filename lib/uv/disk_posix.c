@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* pwritev */
+#define _GNU_SOURCE /* pwritev, statx */
 #include "lib/uv/disk_posix.h"
 
 #include "base/assert.h"
@@ -9,9 +9,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -369,6 +371,38 @@ static int descriptor(struct disk_file *base, int *out) {
     return *out >= 0 ? 0 : last_error();
 }
 
+/* What numbers its files anew at each mount: nothing can be said of them. */
+static bool numbers_files_anew(const struct statfs *status) {
+    return status->f_type == FUSE_SUPER_MAGIC || status->f_type == V9FS_MAGIC;
+}
+
+/* Not the device's number, which is another one after a restart on NFS, btrfs or a device mapper: the
+ * file system's own id, which most make from their UUID, and an overlay has from what is below it. */
+static int identify(struct disk_file *base, struct disk_file_id *out) {
+    *out = (struct disk_file_id){0};
+    struct statfs system;
+    struct statx file = {0};
+    int rc;
+    do {
+        rc = fstatfs(file_of(base)->fd, &system);
+    } while (rc != 0 && errno == EINTR);
+    if (rc != 0 ||
+        statx(file_of(base)->fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &file) != 0) {
+        return last_error();
+    }
+    if (numbers_files_anew(&system)) {
+        return 0;
+    }
+    uint32_t halves[2];
+    memcpy(halves, &system.f_fsid, sizeof(halves));
+    out->file_system = (uint64_t)halves[0] << 32 | halves[1];
+    out->number = file.stx_ino;
+    if ((file.stx_mask & STATX_BTIME) != 0) {
+        out->born_ns = (uint64_t)file.stx_btime.tv_sec * 1000000000u + file.stx_btime.tv_nsec;
+    }
+    return 0;
+}
+
 /* ---- Life ---- */
 
 static const struct disk_ops ops = {.make_dir = make_dir,
@@ -386,7 +420,8 @@ static const struct disk_ops ops = {.make_dir = make_dir,
                                     .free_bytes = free_bytes,
                                     .lock = lock,
                                     .unlock = unlock,
-                                    .descriptor = descriptor};
+                                    .descriptor = descriptor,
+                                    .identify = identify};
 
 static int system_open(const char *path, int flags, mode_t mode) {
     return open(path, flags, mode);

@@ -414,6 +414,16 @@ static void sim_unlock(struct disk_lock *handle) {
     free(lock);
 }
 
+static int sim_identify(struct disk_file *handle, struct disk_file_id *out) {
+    struct sim_file *file = file_of(handle);
+    struct sim_disk *sim = file->sim;
+    struct fate fate = begin(sim, SIM_SIZE, 0);
+    *out = (struct disk_file_id){.file_system = sim->file_system,
+                                 .number = file->inode + 1,
+                                 .born_ns = sim->inodes[file->inode].born};
+    return end(sim, fate.rc);
+}
+
 static const struct disk_ops sim_ops = {.make_dir = sim_make_dir,
                                         .open = sim_open,
                                         .close = sim_close,
@@ -428,12 +438,14 @@ static const struct disk_ops sim_ops = {.make_dir = sim_make_dir,
                                         .list = sim_list,
                                         .free_bytes = sim_free_bytes,
                                         .lock = sim_lock,
-                                        .unlock = sim_unlock};
+                                        .unlock = sim_unlock,
+                                        .identify = sim_identify};
 
 struct sim_disk *sim_disk_new(uint64_t seed) {
     struct sim_disk *sim = sim_must(calloc(1, sizeof(*sim)));
     sim->base.ops = &sim_ops;
     sim->prng = prng_of(seed);
+    sim->file_system = seed | 1;
     sim->crash_at = UINT64_MAX;
     sim->capacity = UINT64_MAX;
     pthread_mutex_init(&sim->mutex, NULL);

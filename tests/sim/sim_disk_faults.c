@@ -240,11 +240,14 @@ struct sim_disk *sim_disk_clone(const struct sim_disk *sim, uint64_t seed) {
     sim_names_copy(&copy->medium, &sim->medium);
     copy->inodes = sim_must(calloc(sim->inode_count + 1, sizeof(*copy->inodes)));
     copy->inode_count = copy->inode_capacity = sim->inode_count;
+    copy->born = sim->born;
+    copy->file_system = sim->file_system; /* block by block: nothing in it tells */
     for (size_t i = 0; i < sim->inode_count; i++) {
         const struct sim_inode *from = &sim->inodes[i];
         struct sim_inode *to = &copy->inodes[i];
         to->used = from->used;
         to->is_dir = from->is_dir;
+        to->born = from->born;
         to->size_dirty = from->size_dirty;
         sim_image_copy(&to->cache, &from->cache);
         sim_image_copy(&to->medium, &from->medium);

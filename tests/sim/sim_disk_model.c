@@ -176,7 +176,7 @@ size_t sim_inode_new(struct sim_disk *sim, bool is_dir) {
             grow(sim->inodes, &sim->inode_capacity, sim->inode_count + 1, sizeof(*sim->inodes));
         sim->inode_count++;
     }
-    sim->inodes[at] = (struct sim_inode){.used = true, .is_dir = is_dir};
+    sim->inodes[at] = (struct sim_inode){.used = true, .is_dir = is_dir, .born = ++sim->born};
     return at;
 }
 

@@ -17,6 +17,7 @@ struct sim_image {
 
 struct sim_inode {
     bool used, is_dir;
+    uint64_t born;           /* which inode it is, of all that this disk ever had */
     unsigned open;           /* handles */
     struct sim_image cache;  /* what processes see */
     struct sim_image medium; /* what survives */
@@ -75,6 +76,7 @@ struct sim_disk {
     struct prng prng;
     struct sim_inode *inodes; /* owned */
     size_t inode_count, inode_capacity;
+    uint64_t born, file_system;
     struct sim_names cache, medium;
     struct sim_change *changes; /* owned; in order */
     size_t change_count, change_capacity;
