@@ -133,6 +133,7 @@ struct raft {
     uint64_t first, last;
     uint64_t before_first_term; /* term of entry first - 1; 0: unknown */
     uint64_t image_index, image_term;
+    uint64_t floor_index, floor_term; /* every leader's log holds this entry (rule 19); 0: none */
     uint64_t durable, commit, applied;
     uint64_t reported; /* what the owner may apply, as last told */
 
@@ -212,6 +213,8 @@ void log_append(struct raft *raft, uint64_t term, uint32_t size);   /* after siz
 void log_cut(struct raft *raft, uint64_t from, uint64_t prev_term); /* term of from - 1 */
 bool log_reserve(struct raft *raft, size_t count);
 uint64_t log_last_term(const struct raft *raft);
+bool log_holds_floor(const struct raft *raft);                  /* rule 19 */
+bool log_is_committed(const struct raft *raft, uint64_t index); /* as far as this node knows */
 void log_save_vote(struct raft *raft);
 void log_write_end(struct raft *raft); /* gives this step's write its number */
 void log_persisted(struct raft *raft, uint64_t write_no);

@@ -103,7 +103,8 @@ void election_campaign(struct raft *raft, uint64_t token_leader) {
 
 static bool may_ask(const struct raft *raft) {
     return config_votes(&raft->config, raft->self_slot) && raft->may_campaign &&
-           repair_may_lead(raft) && raft->term < TERM_MAX && disk_can_vote(raft);
+           repair_may_lead(raft) && log_holds_floor(raft) && raft->term < TERM_MAX &&
+           disk_can_vote(raft);
 }
 
 void election_tick(struct raft *raft) {

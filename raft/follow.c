@@ -157,7 +157,7 @@ static uint64_t decided_at(const struct request *request, const struct gap *gap,
 
 /* Asked to cut what is committed, or what this very leader confirmed: never done. */
 static bool contradicts(struct raft *raft, uint64_t index) {
-    if (index <= raft->commit) { /* rule 13, R16: the node stops, its data is untouched */
+    if (log_is_committed(raft, index)) { /* rule 13, R16: the node stops, its data is untouched */
         core_stop(raft, LKV_EDAMAGED,
                   "leader %llu of term %llu sent another entry %llu than the committed one",
                   (unsigned long long)raft->leader, (unsigned long long)raft->term,

@@ -101,6 +101,17 @@ uint64_t log_last_term(const struct raft *raft) {
     return raft_term_at(raft, raft->last);
 }
 
+/* A log is always the beginning of a leader's, and all leaders hold that entry: by its end alone. */
+bool log_holds_floor(const struct raft *raft) {
+    uint64_t term = log_last_term(raft);
+    return term != raft->floor_term ? term > raft->floor_term : raft->last >= raft->floor_index;
+}
+
+/* What the cluster grew from was committed by the one voter there was. */
+bool log_is_committed(const struct raft *raft, uint64_t index) {
+    return index <= raft->commit || (index <= raft->floor_index && log_holds_floor(raft));
+}
+
 void log_save_vote(struct raft *raft) {
     raft->update->write.save_vote = true;
 }

@@ -120,6 +120,8 @@ static void set_log(struct raft *raft, const struct raft_start *start) {
     raft->last = raft->durable = start->last;
     raft->image_index = raft->commit = raft->applied = raft->reported = start->image_index;
     raft->image_term = start->image_term;
+    raft->floor_index = start->floor_index;
+    raft->floor_term = start->floor_term;
     sizes_init(&raft->sizes, start->last + 1);
     if (raft->terms.count > 0 && raft->terms.runs[0].first < start->first) {
         if (start->first > start->last) {

@@ -112,6 +112,9 @@ struct raft_start {
     bool end_unknown;
     uint64_t image_index, image_term; /* newest durable image, 0 without one; committed by nature */
     bool campaign_gate;               /* see RAFT_GATE */
+    /* Rule 19: the last entry of the log that this cluster grew from, committed by its one voter.
+     * A node whose log ends before it neither campaigns nor votes for another such node. 0: none. */
+    uint64_t floor_index, floor_term;
 };
 
 /* Refuses a start that contradicts itself with LKV_EINVAL and the reason. The window is empty: sizes

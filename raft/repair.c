@@ -125,7 +125,7 @@ static void choose_donor(struct raft *raft) {
 /* Cuts at `from`, which is proven not to be committed or to contradict the leader; what is left of the
  * gap ends in `prev_term`. */
 static void cut(struct raft *raft, uint64_t from, uint64_t prev_term) {
-    if (from <= raft->commit) { /* rule 13 */
+    if (log_is_committed(raft, from)) { /* rule 13 */
         core_stop(raft, LKV_EDAMAGED,
                   "the unreadable entry %llu is committed, and the others have another one",
                   (unsigned long long)from);
@@ -249,7 +249,7 @@ static void decide(struct raft *raft) {
     const struct gap *gap = &repair->question;
     bool nobody_confirms = ends != 0 && !config_quorum(&raft->config, ~ends);
     bool lost = gap->first != 0 && !hope(raft) &&
-                (gap->first <= raft->commit || config_majority_of_any(&raft->config, held));
+                (log_is_committed(raft, gap->first) || config_majority_of_any(&raft->config, held));
     bool covered = gap->first != 0 && gap->last <= raft->applied; /* an own image will mend it */
     if (gap->first != 0 && !hope(raft) && !lost && repair->fill_no == 0) {
         if (raft->role == RAFT_LEADER) {

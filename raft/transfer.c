@@ -101,7 +101,8 @@ void transfer_now(struct raft *raft, const struct raft_message *message) {
         return;
     }
     if (!config_votes(&raft->config, raft->self_slot) || !raft->may_campaign ||
-        !repair_may_lead(raft) || !disk_can_vote(raft) || raft->term >= TERM_MAX) {
+        !repair_may_lead(raft) || !log_holds_floor(raft) || !disk_can_vote(raft) ||
+        raft->term >= TERM_MAX) {
         return;
     }
     election_campaign(raft, message->from);

@@ -16,12 +16,18 @@ static bool token_right(const struct raft *raft, const struct raft_message *mess
            message->vote_request.token_term == raft->term;
 }
 
-static bool log_behind(const struct raft *raft, const struct raft_message *message) {
-    uint64_t last_term = log_last_term(raft); /* of log or image, whichever is later (L5) */
-    if (message->vote_request.last_term != last_term) {
-        return message->vote_request.last_term < last_term;
+static bool ends_before(const struct raft_message *request, uint64_t term, uint64_t index) {
+    if (request->vote_request.last_term != term) {
+        return request->vote_request.last_term < term;
     }
-    return message->vote_request.last_index < raft->last;
+    return request->vote_request.last_index < index;
+}
+
+/* The own end is of log or image, whichever is later (L5); a voter that was grown in and has little yet
+ * votes as if it held what the cluster grew from (rule 19). */
+static bool log_behind(const struct raft *raft, const struct raft_message *request) {
+    return ends_before(request, log_last_term(raft), raft->last) ||
+           ends_before(request, raft->floor_term, raft->floor_index);
 }
 
 static void answer(struct raft *raft, const struct raft_message *request,

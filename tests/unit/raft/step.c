@@ -476,3 +476,79 @@ Test(raft_step, does_not_send_what_was_fetched_in_another_term) {
     raft_update_fini(&update);
     raft_close(raft);
 }
+
+/* ------------------------------------------------------------------ rule 19: what it grew from */
+
+static struct raft_message ask_for_vote(uint64_t term, uint64_t last_index, uint64_t last_term,
+                                        bool pre) {
+    struct raft_message message = {.kind = RAFT_VOTE_REQUEST, .from = 2, .to = 1, .term = term};
+    message.vote_request.pre = pre;
+    message.vote_request.last_index = last_index;
+    message.vote_request.last_term = last_term;
+    return message;
+}
+
+static enum raft_vote_answer answer_to(struct raft *raft, struct raft_message message,
+                                       struct raft_update *update) {
+    cr_assert(receive(raft, SECOND, &message, update) == 0);
+    if (update->write.no != 0) {
+        uint64_t no = update->write.no;
+        if (update->message_count == 0) {
+            cr_assert(persisted(raft, SECOND, no, update) == 0);
+        }
+    }
+    cr_assert(update->message_count == 1 && update->messages[0].kind == RAFT_VOTE_REPLY);
+    return update->messages[0].vote_reply.answer;
+}
+
+/* A voter that was grown in and has nothing yet votes as if it held (40, term 6). */
+Test(raft_step, rule_19_votes_for_no_log_that_ends_before_what_the_cluster_grew_from) {
+    static const struct {
+        uint64_t index, term;
+        bool good;
+    } logs[] = {{0, 0, false}, {39, 6, false}, {40, 6, true},
+                {41, 6, true}, {60, 5, false}, {41, 7, true}};
+    for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++) {
+        for (int pre = 0; pre < 2; pre++) {
+            struct raft_start start = start_of(3);
+            start.floor_index = 40;
+            start.floor_term = 6;
+            struct raft *raft = open_raft(&start);
+            struct raft_update update = {0};
+            enum raft_vote_answer answer =
+                answer_to(raft, ask_for_vote(8, logs[i].index, logs[i].term, pre != 0), &update);
+            cr_expect(answer == (logs[i].good ? RAFT_VOTE_ACCEPT : RAFT_VOTE_LOG_BEHIND),
+                      "(%lu, %lu): %d", logs[i].index, logs[i].term, (int)answer);
+            raft_update_fini(&update);
+            raft_close(raft);
+        }
+    }
+}
+
+static uint64_t asks_within(struct raft *raft, uint64_t seconds) {
+    struct raft_update update = {0};
+    uint64_t asked = 0;
+    for (uint64_t now_ns = SECOND; now_ns < (1 + seconds) * SECOND; now_ns += SECOND / 50) {
+        struct raft_event tick = {.kind = RAFT_TICK, .now_ns = now_ns};
+        cr_assert(raft_step(raft, &tick, &update) == 0);
+        asked += update.message_count;
+    }
+    raft_update_fini(&update);
+    return asked;
+}
+
+Test(raft_step, rule_19_campaigns_only_with_what_the_cluster_grew_from) {
+    struct raft_run runs[] = {{1, 6}};
+    struct raft_start start = start_of(3);
+    start.floor_index = 40;
+    start.floor_term = 6;
+    start.term = 6;
+    start.runs = runs;
+    for (uint64_t last = 0; last <= 41; last++) {
+        start.last = last;
+        start.run_count = last > 0;
+        struct raft *raft = open_raft(&start);
+        cr_expect((asks_within(raft, 5) > 0) == (last >= 40), "last %lu", last);
+        raft_close(raft);
+    }
+}
