@@ -167,13 +167,15 @@ static int run_serve(struct cli *cli) {
 
 const struct command command_serve = {
     .name = "serve",
-    .words = "--dir DIR [--id ID] [--listen HOST:PORT] [--peers ID=HOST:PORT,...]",
+    .words = "--dir DIR [--id ID] [--listen HOST:PORT] [--peers ID=HOST:PORT,...] [--moved on]",
     .summary = "Run one node.",
     .details =
         "Prints `ready id=ID listen=HOST:PORT` once the log is recovered and the listener\n"
         "accepts. --peers names the first members, this node among them; without it the node\n"
-        "is alone. Traces are JSON lines on stderr (--trace, default warn). SIGTERM hands\n"
-        "leadership over, then stops.",
+        "is alone. A node that was alone may be given peers later: it waits for all of them,\n"
+        "then they are one cluster with its data. --moved on, for one start, keeps a directory\n"
+        "that was moved or restored, or gives members other addresses. Traces are JSON lines\n"
+        "on stderr (--trace, default warn). SIGTERM hands leadership over, then stops.",
     .examples = "  kvctl serve --dir ./data\n"
                 "  kvctl serve --id n1 --dir ./n1 --listen 10.0.0.1:7001 \\\n"
                 "      --peers n1=10.0.0.1:7001,n2=10.0.0.2:7001,n3=10.0.0.3:7001",

@@ -5,7 +5,7 @@
 
 void founding_init(struct founding *founding, const struct identity *self,
                    const struct option_peer *peers, size_t count) {
-    *founding = (struct founding){.self_id = self->member_id};
+    *founding = (struct founding){.self_id = self->member_id, .own_cluster = self->cluster_id};
     (void)snprintf(founding->self_name, sizeof(founding->self_name), "%s", self->name);
     for (size_t i = 0; i < count; i++) {
         if (strcmp(peers[i].name, self->name) == 0) {
@@ -84,6 +84,10 @@ static const struct identity_member *lookup(const struct identity_member *member
 }
 
 /* Every node keeps the addresses in its identity, and compares them with its option at each start. */
+static const char *what(const struct founding *founding) {
+    return founding->own_cluster != 0 ? "growing" : "founding";
+}
+
 static bool same_addresses(const struct founding *founding, const struct founding_peer *peer,
                            struct reason *why) {
     struct identity_member mine[OPTION_PEERS_MAX];
@@ -94,10 +98,10 @@ static bool same_addresses(const struct founding *founding, const struct foundin
             lookup(hello->members, hello->member_count, mine[i].name);
         if (theirs != NULL && strcmp(theirs->address, mine[i].address) != 0) {
             (void)reason_set(why, LKV_EIDENTITY,
-                             "founding: %s has %s at \"%s\", %s has it at \"%s\": the option peers "
+                             "%s: %s has %s at \"%s\", %s has it at \"%s\": the option peers "
                              "must be the same on all",
-                             founding->self_name, mine[i].name, mine[i].address, peer->name,
-                             theirs->address);
+                             what(founding), founding->self_name, mine[i].name, mine[i].address,
+                             peer->name, theirs->address);
             return false;
         }
     }
@@ -128,12 +132,30 @@ static bool decide_by_founded(const struct founding *founding, const struct foun
     }
     const struct identity_member *us =
         lookup(hello->members, hello->member_count, founding->self_name);
+    if (founding->own_cluster != 0) {
+        out->decision = FOUNDING_STRANGER;
+        (void)reason_set(&out->why, LKV_EIDENTITY,
+                         "cluster %016" PRIx64
+                         " has grown already, says %s: this directory of %s is "
+                         "an older copy; restore the newer one, or replace the member",
+                         hello->cluster_id, peer->name, founding->self_name);
+        return true;
+    }
+    if (us == NULL && hello->member_count == 1) { /* alone, and it hears us: it grows (rule 19) */
+        (void)reason_set(&out->why, 0,
+                         "founding: %s is alone in cluster %016" PRIx64
+                         " and takes its peers in when it has seen all of them",
+                         peer->name, hello->cluster_id);
+        return true;
+    }
     if (us != NULL && us->id == founding->self_id) {
         if (!same_addresses(founding, peer, &out->why)) {
             return true;
         }
         out->decision = FOUNDING_ADOPT;
         out->cluster_id = hello->cluster_id;
+        out->grown_index = hello->grown_index;
+        out->grown_term = hello->grown_term;
         out->member_count = hello->member_count;
         memcpy(out->members, hello->members, sizeof(out->members));
         return true;
@@ -164,19 +186,20 @@ void founding_decide(const struct founding *founding, struct founding_result *ou
     struct identity_member mine[OPTION_PEERS_MAX];
     size_t count = founding_list(founding, mine);
     if (count != founding->peer_count + 1) {
-        (void)reason_set(&out->why, 0, "founding: %zu of %zu members seen", count,
+        (void)reason_set(&out->why, 0, "%s: %zu of %zu members seen", what(founding), count,
                          founding->peer_count + 1);
         return;
     }
     for (size_t i = 0; i < founding->peer_count; i++) {
         if (!same_set(mine, count, &founding->peers[i].hello)) {
-            (void)reason_set(&out->why, 0, "founding: %s has not seen the same members yet",
-                             founding->peers[i].name);
+            (void)reason_set(&out->why, 0, "%s: %s has not seen the same members yet",
+                             what(founding), founding->peers[i].name);
             return;
         }
     }
-    out->decision = FOUNDING_FOUND;
-    out->cluster_id = identity_cluster_id(mine, count);
+    bool grows = founding->own_cluster != 0;
+    out->decision = grows ? FOUNDING_GROW : FOUNDING_FOUND;
+    out->cluster_id = grows ? founding->own_cluster : identity_cluster_id(mine, count);
     out->member_count = count;
     memcpy(out->members, mine, sizeof(mine));
 }

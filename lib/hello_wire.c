@@ -8,7 +8,9 @@
 
 /* One array; later versions append fields, and a reader ignores what lies behind those it knows. */
 enum {
-    HELLO_FIELDS = 15, /* and one more, the model's name, unless that is kv */
+    HELLO_FIELDS = 15,
+    MODEL_FIELDS = 1, /* left out of a hello of kv in a cluster that was founded at once */
+    GROWN_FIELDS = 2, /* left out of one that was founded at once */
     MEMBER_FIELDS = 3
 };
 
@@ -27,8 +29,12 @@ static void pack_text(msgpack_packer *packer, const char *text) {
 void hello_encode(const struct hello *hello, struct buffer *out) {
     msgpack_packer packer;
     msgpack_packer_init(&packer, out, append_bytes);
-    bool names_model = hello->model == MODEL_LOG;
-    msgpack_pack_array(&packer, HELLO_FIELDS + (names_model ? 1 : 0));
+    bool grown = hello->grown_index != 0;
+    bool names_model = grown || hello->model == MODEL_LOG;
+    size_t fields = HELLO_FIELDS;
+    fields += names_model ? MODEL_FIELDS : 0;
+    fields += grown ? GROWN_FIELDS : 0;
+    msgpack_pack_array(&packer, fields);
     msgpack_pack_uint32(&packer, hello->protocol_min);
     msgpack_pack_uint32(&packer, hello->protocol_max);
     msgpack_pack_uint32(&packer, hello->feature_level);
@@ -52,6 +58,10 @@ void hello_encode(const struct hello *hello, struct buffer *out) {
     }
     if (names_model) {
         pack_text(&packer, model_name(hello->model));
+    }
+    if (grown) {
+        msgpack_pack_uint64(&packer, hello->grown_index);
+        msgpack_pack_uint64(&packer, hello->grown_term);
     }
 }
 
@@ -161,6 +171,14 @@ static void decode_model(struct fields *fields, struct hello *out) {
     }
 }
 
+static void decode_grown(struct fields *fields, struct hello *out) {
+    if (!fields->failed && fields->left >= GROWN_FIELDS &&
+        fields->at->type == MSGPACK_OBJECT_POSITIVE_INTEGER) {
+        out->grown_index = next_u64(fields);
+        out->grown_term = next_u64(fields);
+    }
+}
+
 static bool decode_fields(struct fields *fields, struct hello *out) {
     out->protocol_min = next_u32(fields);
     out->protocol_max = next_u32(fields);
@@ -178,6 +196,7 @@ static bool decode_fields(struct fields *fields, struct hello *out) {
     out->last_term = next_u64(fields);
     decode_members(fields, out);
     decode_model(fields, out);
+    decode_grown(fields, out);
     return !fields->failed && out->member_id != 0;
 }
 

@@ -24,7 +24,8 @@ struct hello {
     /* Blank: the (name, incarnation)s it has seen, itself included. Founded: the members. */
     struct identity_member members[OPTION_PEERS_MAX];
     size_t member_count;
-    enum model model; /* MODEL_KV or MODEL_LOG */
+    enum model model;                 /* MODEL_KV or MODEL_LOG */
+    uint64_t grown_index, grown_term; /* as in the identity; 0: the cluster was founded at once */
 };
 
 void hello_encode(const struct hello *hello, struct buffer *out);

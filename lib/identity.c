@@ -1,7 +1,6 @@
 #include "lib/identity.h"
 
 #include "base/buffer.h"
-#include "base/crc.h"
 #include "base/mem.h"
 #include "lib/small_file.h"
 
@@ -9,14 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FORMAT_VERSION = 1, PATH_SIZE = 1200, FILE_MAX = 64 * 1024, CHECKSUM_LINE = 20 };
+enum { FORMAT_VERSION = 1, PATH_SIZE = 1200, FILE_MAX = 64 * 1024 };
+#define FORMAT "ledgerkv-identity"
 
-static void checksum_line(struct slice lines, char out[static CHECKSUM_LINE]) {
-    (void)snprintf(out, CHECKSUM_LINE, "crc32c %08" PRIx32 "\n", crc32c(0, lines));
-}
-
-static void encode(const struct identity *identity, struct buffer *out) {
-    buffer_printf(out, "ledgerkv-identity %d\n", FORMAT_VERSION);
+static void encode(const struct identity *identity, const struct disk_file_id *file,
+                   struct buffer *out) {
+    buffer_printf(out, FORMAT " %d\n", FORMAT_VERSION);
     buffer_printf(out, "name %s\n", identity->name);
     buffer_printf(out, "member_id %016" PRIx64 "\n", identity->member_id);
     buffer_printf(out, "start_counter %" PRIu64 "\n", identity->start_counter);
@@ -31,18 +28,42 @@ static void encode(const struct identity *identity, struct buffer *out) {
         buffer_printf(out, "member %s %016" PRIx64 " %s\n", member->name, member->id,
                       member->address[0] != '\0' ? member->address : "-");
     }
-    char checksum[CHECKSUM_LINE];
-    checksum_line(buffer_slice(out), checksum);
-    buffer_printf(out, "%s", checksum);
+    if (identity->grown_index != 0) {
+        buffer_printf(out, "grown %" PRIu64 " %" PRIu64 "\n", identity->grown_index,
+                      identity->grown_term);
+    }
+    if (file->number != 0) {
+        buffer_printf(out, "file %016" PRIx64 " %" PRIu64 " %" PRIu64 "\n", file->file_system,
+                      file->number, file->born_ns);
+    }
+    small_text_seal(out);
 }
 
+static int identify(struct disk *disk, const char *path, int flags, struct disk_file_id *out) {
+    struct disk_file *file;
+    int rc = disk_open(disk, path, flags, &file);
+    if (rc == 0) {
+        rc = disk_identify(file, out);
+        disk_close(file);
+    }
+    return rc;
+}
+
+/* The text names the file that will hold it, which is the spare one until it is renamed. */
 int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
                   struct reason *why) {
+    char spare[PATH_SIZE];
+    (void)snprintf(spare, sizeof(spare), "%s/identity.new", dir);
+    struct disk_file_id file = identity->file;
+    int rc = identity->is_copy ? 0 : identify(disk, spare, DISK_WRITE | DISK_CREATE, &file);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot write: %s", spare, error_text(rc));
+    }
     struct buffer text;
     buffer_init(&text);
-    encode(identity, &text);
-    int rc = text.failed ? reason_set(why, LKV_ENOMEM, "no memory for the identity")
-                         : small_file_save(disk, dir, "identity", buffer_slice(&text), why);
+    encode(identity, &file, &text);
+    rc = text.failed ? reason_set(why, LKV_ENOMEM, "no memory for the identity")
+                     : small_file_save(disk, dir, "identity", buffer_slice(&text), why);
     buffer_fini(&text);
     return rc;
 }
@@ -79,6 +100,15 @@ static bool decode_model(const char *line, struct identity *out) {
     return strcmp(line, "model kv") == 0;
 }
 
+static bool decode_grown(const char *line, struct identity *out) {
+    return sscanf(line, "grown %" SCNu64 " %" SCNu64, &out->grown_index, &out->grown_term) == 2;
+}
+
+static bool decode_file(const char *line, struct identity *out) {
+    return sscanf(line, "file %" SCNx64 " %" SCNu64 " %" SCNu64, &out->file.file_system,
+                  &out->file.number, &out->file.born_ns) == 3;
+}
+
 static bool decode_line(const char *line, struct identity *out) {
     int version;
     return sscanf(line, "name %63s", out->name) == 1 ||
@@ -86,32 +116,17 @@ static bool decode_line(const char *line, struct identity *out) {
            sscanf(line, "start_counter %" SCNu64, &out->start_counter) == 1 ||
            sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
            sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
-           sscanf(line, "ledgerkv-identity %d", &version) == 1 || decode_log_made(line, out) ||
-           decode_model(line, out) || decode_member(line, out);
+           sscanf(line, FORMAT " %d", &version) == 1 || decode_log_made(line, out) ||
+           decode_model(line, out) || decode_member(line, out) || decode_grown(line, out) ||
+           decode_file(line, out);
 }
 
 static int decode(char *text, size_t size, const char *path, struct identity *out,
                   struct reason *why) {
-    int version = 0;
-    if (sscanf(text, "ledgerkv-identity %d", &version) != 1) {
-        return reason_set(why, LKV_EDAMAGED, "%s: does not begin with \"ledgerkv-identity\"", path);
+    int rc = small_text_check(text, size, path, FORMAT, FORMAT_VERSION, why);
+    if (rc != 0) {
+        return rc;
     }
-    if (version != FORMAT_VERSION) {
-        return reason_set(why, LKV_EVERSION, "%s: format version %d, this program knows %d", path,
-                          version, FORMAT_VERSION);
-    }
-    char *last = strstr(text, "\ncrc32c ");
-    if (last == NULL) {
-        return reason_set(why, LKV_EDAMAGED, "%s: the checksum line is missing (%zu bytes)", path,
-                          size);
-    }
-    char expected[CHECKSUM_LINE];
-    checksum_line(slice_of(text, (size_t)(last + 1 - text)), expected);
-    if (strcmp(last + 1, expected) != 0 || strlen(text) != size) {
-        return reason_set(why, LKV_EDAMAGED, "%s: its last line is \"%.40s\", expected \"%.15s\"",
-                          path, last + 1, expected);
-    }
-    last[1] = '\0';
     *out = (struct identity){.model = MODEL_KV};
     char *rest = text;
     for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
@@ -137,6 +152,45 @@ int identity_load(struct disk *disk, const char *dir, struct identity *out, stru
     rc = decode(text, size, path, out, why);
     mem_free(text);
     return rc;
+}
+
+/* A number that was used again is told by its time of birth; a file system that was numbered anew by
+ * the same: the id of some is made from the device's number. */
+static bool same_file(const struct disk_file_id *stored, const struct disk_file_id *found) {
+    if (stored->number == 0 || found->number == 0) {
+        return true; /* the file system, now or then, cannot tell */
+    }
+    if (stored->number != found->number) {
+        return false;
+    }
+    if (stored->born_ns != 0 && found->born_ns != 0) {
+        return stored->born_ns == found->born_ns;
+    }
+    return stored->file_system == 0 || found->file_system == 0 ||
+           stored->file_system == found->file_system;
+}
+
+int identity_check_place(struct disk *disk, const char *dir, const struct identity *identity,
+                         struct reason *why) {
+    char path[PATH_SIZE];
+    struct disk_file_id found = {0};
+    (void)snprintf(path, sizeof(path), "%s/identity", dir);
+    int rc = identify(disk, path, DISK_READ, &found);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot read: %s", path, error_text(rc));
+    }
+    const struct disk_file_id *stored = &identity->file;
+    if (same_file(stored, &found)) {
+        return 0;
+    }
+    return reason_set(
+        why, LKV_EIDENTITY,
+        "%s was copied, restored or moved: it says that it is file %" PRIu64
+        " of file system %016" PRIx64 ", it is file %" PRIu64 " of %016" PRIx64
+        ". Two directories of one node lose acknowledged writes. If this is the one to "
+        "keep, and no process uses the other, start it once with the option moved=on "
+        "(kvctl serve --moved on)",
+        path, stored->number, stored->file_system, found.number, found.file_system);
 }
 
 const struct identity_member *identity_by_name(const struct identity *identity, const char *name) {

@@ -24,13 +24,24 @@ struct identity {
     enum model model;    /* MODEL_KV or MODEL_LOG, for ever */
     struct identity_member members[OPTION_PEERS_MAX]; /* founding configuration, by name */
     size_t member_count;
+    /* Of a cluster that grew from one node: the end of that node's log, which every leader must hold
+     * (rule 19). 0: founded at once. */
+    uint64_t grown_index, grown_term;
+    struct disk_file_id file; /* that held it when it was written, as loaded (rule 17) */
+    bool is_copy;             /* it lies elsewhere, is only looked at, and says so for ever */
 };
 
 /* LKV_ENOENT when there is none; LKV_EDAMAGED, LKV_EVERSION with the reason. */
 MUST_USE int identity_load(struct disk *disk, const char *dir, struct identity *out,
                            struct reason *why);
+/* `file` is not the struct's, but of the file that is written, unless it is a copy. */
 MUST_USE int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
                            struct reason *why);
+
+/* LKV_EIDENTITY, with both files and what to do, when the loaded identity lies in another file than the
+ * one it was written to: its directory is a copy, was restored or moved (rule 17). */
+MUST_USE int identity_check_place(struct disk *disk, const char *dir,
+                                  const struct identity *identity, struct reason *why);
 
 /* The member with this name or id, NULL when absent. */
 const struct identity_member *identity_by_name(const struct identity *identity, const char *name);

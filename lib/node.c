@@ -243,7 +243,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     (void)snprintf(node->image_dir, sizeof(node->image_dir), "%s/image", options->dir);
     node->boot_nonce = loop_random(world->loop);
     node->next_expiry_ns = node->park_retry_ns = node->server_next_ns = UINT64_MAX;
-    node->ready_deadline_ns = UINT64_MAX;
+    node->ready_deadline_ns = node->seen_retry_ns = UINT64_MAX;
     node->raft_deadline_ns = node->timer_at_ns = node->handover_deadline_ns = UINT64_MAX;
     (void)pthread_mutex_init(&node->mutex, NULL);
     (void)pthread_cond_init(&node->changed_cond, NULL);
@@ -283,7 +283,7 @@ static int start_rooms(struct node *node, struct reason *why) {
     if (node->identity.cluster_id == 0 && node->options.peer_count <= 1) {
         rc = node_found_alone(node, why);
     }
-    if (rc == 0 && node->identity.cluster_id != 0) {
+    if (rc == 0 && node->identity.cluster_id != 0 && !node->growing) {
         rc = node_recover(node, &node->identity, why);
     }
     if (rc == 0 && node->options.offline && node->options.peer_count > 1) {

@@ -27,6 +27,7 @@
 #include "lib/remote.h"
 #include "lib/retention.h"
 #include "lib/role.h"
+#include "lib/seen.h"
 #include "lib/server.h"
 #include "lib/state.h"
 #include "log/log.h"
@@ -159,6 +160,10 @@ struct node {
     struct founding founding;
     struct reason founding_state;
     bool founding_job_running;
+    bool growing; /* founded alone, and started with peers: waits for them (rule 19) */
+    struct seen seen;
+    bool seen_job_running;
+    uint64_t seen_retry_ns; /* when a save that failed is tried again; UINT64_MAX: none failed */
     uint64_t feature_term; /* in which this leader has proposed the next field */
     uint32_t feature_proposed;
     struct blob *feature; /* owned; NULL, or what is being submitted */
@@ -304,6 +309,15 @@ MUST_USE int node_found_alone(struct node *node, struct reason *why);
 void node_begin(struct node *node);
 void node_founding_turn(struct node *node);
 void node_config(const struct identity *identity, struct raft_config *out);
+
+/* lib/node_place.c: the same node on the same directory, and how a lone one gets peers */
+MUST_USE int node_check_place(struct node *node, struct reason *why);
+MUST_USE int node_check_members(struct node *node, struct reason *why);
+bool node_only_looks(const struct node *node);
+void node_count_start(struct node *node);
+bool node_wants_to_grow(const struct node *node);
+MUST_USE int node_seal_growth(struct node *node, struct identity *identity,
+                              const struct log_state *log, struct reason *why);
 
 /* lib/node_offline.c: a member's directory without its cluster */
 MUST_USE int node_open_offline(struct node *node, struct reason *why);

@@ -93,37 +93,12 @@ static int refuse_unfounded(const struct node *node, struct reason *why) {
 }
 
 /* The option names the same members as the founded configuration, at the same addresses. */
-static int check_peers(const struct node *node, struct reason *why) {
-    const struct identity *identity = &node->identity;
+static int check_peers(struct node *node, struct reason *why) {
     if (node->options.peer_count == 0) {
-        return identity->cluster_id != 0 ? 0 : refuse_unfounded(node, why);
+        return node->identity.cluster_id != 0 ? 0 : refuse_unfounded(node, why);
     }
-    if (identity->cluster_id == 0) {
-        return 0;
-    }
-    for (size_t i = 0; i < node->options.peer_count; i++) {
-        const struct option_peer *peer = &node->options.peers[i];
-        const struct identity_member *member = identity_by_name(identity, peer->name);
-        if (member == NULL) {
-            return reason_set(why, LKV_EIDENTITY,
-                              "the option peers names \"%s\", cluster %016" PRIx64
-                              " of %s has no such member",
-                              peer->name, identity->cluster_id, node->dir);
-        }
-        if (strcmp(member->address, peer->address) != 0) {
-            return reason_set(why, LKV_EIDENTITY,
-                              "the option peers has %s at %s, cluster %016" PRIx64
-                              " was founded with it at %s",
-                              peer->name, peer->address, identity->cluster_id,
-                              member->address[0] != '\0' ? member->address : "no address");
-        }
-    }
-    if (identity->member_count != node->options.peer_count) {
-        return reason_set(why, LKV_EIDENTITY,
-                          "the option peers names %zu members, cluster %016" PRIx64 " has %zu",
-                          node->options.peer_count, identity->cluster_id, identity->member_count);
-    }
-    return 0;
+    node->growing = node_wants_to_grow(node);
+    return node->identity.cluster_id == 0 ? 0 : node_check_members(node, why);
 }
 
 static int check_self_named(const struct node *node, const char *id, struct reason *why) {
@@ -186,15 +161,15 @@ static int load_identity(struct node *node, struct reason *why) {
     complete_name(node, node->identity.name);
     /* A refused start leaves no identity that the corrected one would trip over. */
     if (!fresh && ((rc = check_name(node, why)) != 0 || (rc = check_model(node, why)) != 0 ||
-                   (rc = check_peers(node, why)) != 0)) {
+                   (rc = check_peers(node, why)) != 0 || (rc = node_check_place(node, why)) != 0)) {
         return rc;
     }
     rc = check_self_named(node, node->options.id, why);
     if (rc != 0) {
         return rc;
     }
-    node->identity.start_counter++; /* durable before the first hello (rule 17) */
-    if (fresh && node->options.peer_count <= 1) {
+    node_count_start(node); /* durable before the first hello (rule 17) */
+    if ((fresh && node->options.peer_count <= 1) || node_only_looks(node)) {
         return 0; /* alone: written when it is founded, in a moment */
     }
     return identity_save(node->world.disk, node->dir, &node->identity, why);
@@ -247,7 +222,12 @@ int node_start_disk(struct node *node, struct reason *why) {
     if (rc != 0) {
         return rc;
     }
+    rc = seen_load(node->world.disk, node->dir, &node->seen, why);
+    if (rc != 0) {
+        return rc;
+    }
     complete_peers(node);
+    seen_keep(&node->seen, node->options.peers, node->options.peer_count);
     founding_init(&node->founding, &node->identity, node->options.peers, node->options.peer_count);
     if (node->founding.self_address[0] == '\0') {
         (void)snprintf(node->founding.self_address, sizeof(node->founding.self_address), "%s",
@@ -389,7 +369,9 @@ static int open_core(struct node *node, const struct identity *identity,
                                .end_unknown = state->end_unknown,
                                .image_index = node->image_index,
                                .image_term = node->image_term,
-                               .campaign_gate = false};
+                               .campaign_gate = false,
+                               .floor_index = identity->grown_index,
+                               .floor_term = identity->grown_term};
     node_config(identity, &start.config);
     int rc = raft_open(&node->raft, &start, why);
     mem_free(runs);
@@ -439,8 +421,9 @@ static int put_images_aside(struct node *node, struct reason *why) {
 }
 
 int node_recover(struct node *node, struct identity *identity, struct reason *why) {
-    /* Alone nobody can help, and somebody who only looks in must not change anything. */
-    bool mend = identity->member_count > 1 && !node->options.offline;
+    /* Alone nobody can help, and somebody who only looks in must not change anything. What a cluster
+     * grows from is whole (rule 19). */
+    bool mend = identity->member_count > 1 && !node->options.offline && !node->growing;
     int rc = check_not_lost(node, identity, why);
     if (rc == 0) {
         rc = load_image(node, identity, mend, why);
@@ -463,6 +446,9 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     rc = put_images_aside(node, why);
     if (rc == 0) {
         rc = remember_log(node, identity, why);
+    }
+    if (rc == 0 && node->growing) {
+        rc = node_seal_growth(node, identity, &state, why);
     }
     if (rc == 0) {
         rc = open_core(node, identity, &state, why);
@@ -500,8 +486,11 @@ struct founding_job {
 static void founding_run(struct loop_job *base) {
     struct founding_job *job = LIST_ITEM(base, struct founding_job, job);
     struct node *node = job->node;
-    /* The founding configuration is durable before anything that a vote could follow (rule 18). */
-    job->rc = identity_save(node->world.disk, node->dir, &job->identity, &job->why);
+    /* The founding configuration is durable before anything that a vote could follow (rule 18). One
+     * that grows is written by node_recover, when the log's end is known. */
+    if (!node->growing) {
+        job->rc = identity_save(node->world.disk, node->dir, &job->identity, &job->why);
+    }
     if (job->rc == 0) {
         job->rc = node_recover(node, &job->identity, &job->why);
     }
@@ -517,28 +506,30 @@ static void founding_done(struct loop_job *base) {
         node_stop(node, job->rc, "founding: %s", job->why.text);
     } else {
         node->identity = job->identity;
+        node->growing = false;
         node_begin(node);
     }
     mem_free(job);
 }
 
-static void found(struct node *node, uint64_t cluster_id, const struct identity_member *members,
-                  size_t count) {
+static void found(struct node *node, const struct founding_result *result) {
     struct founding_job *job = mem_calloc(1, sizeof(*job));
     if (job == NULL) {
         return; /* the next turn tries again */
     }
     job->node = node;
     job->identity = node->identity;
-    job->identity.cluster_id = cluster_id;
-    job->identity.member_count = count;
-    memcpy(job->identity.members, members, count * sizeof(*members));
+    job->identity.cluster_id = result->cluster_id;
+    job->identity.grown_index = result->grown_index;
+    job->identity.grown_term = result->grown_term;
+    job->identity.member_count = result->member_count;
+    memcpy(job->identity.members, result->members, sizeof(job->identity.members));
     job->job.run = founding_run;
     job->job.done = founding_done;
     node->founding_job_running = true;
     node->jobs_outstanding++;
     trace_line(&node->trace, TRACE_INFO, "founded", "cluster %016" PRIx64 " of %zu members",
-               cluster_id, count);
+               result->cluster_id, result->member_count);
     loop_submit(node->world.loop, LOOP_LOG, &job->job);
 }
 
@@ -560,7 +551,8 @@ void node_founding_turn(struct node *node) {
     case FOUNDING_WAIT: say_founding_state(node, &result.why, false); break;
     case FOUNDING_STRANGER: say_founding_state(node, &result.why, true); break;
     case FOUNDING_FOUND:
-    case FOUNDING_ADOPT: found(node, result.cluster_id, result.members, result.member_count); break;
+    case FOUNDING_GROW:
+    case FOUNDING_ADOPT: found(node, &result); break;
     }
 }
 

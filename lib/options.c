@@ -49,6 +49,8 @@ enum option_kind {
       "on: a follower passes requests to the leader; off: it refuses them with its address")      \
     X(offline, KIND_SWITCH, offline, "off", 0, 0,                                                 \
       "on: the directory of one member of several is opened for local reads, without the others") \
+    X(moved, KIND_SWITCH, moved, "off", 0, 0,                                                     \
+      "on, for one start: the directory was moved or restored, or peers have other addresses")    \
     X(engine, KIND_ENGINE, dir, "memory", 0, 0, "memory: the only engine of this version")        \
     X(model, KIND_MODEL, model, "", 0, 0,                                                         \
       "kv: keys and values; log: records by index; empty: the directory's, kv in a new one")      \

@@ -30,6 +30,7 @@ struct lkv_options {
     size_t endpoint_count;
     bool forward;                    /* on */
     bool offline;                    /* off */
+    bool moved;                      /* off */
     enum model model;                /* MODEL_ANY */
     uint64_t timeout_ms;             /* 5000 */
     uint64_t heartbeat_ms;           /* 50 */

@@ -12,7 +12,8 @@ enum {
     HELLO_DEADLINE_MS = 3000, /* a connection without a hello is closed (N3) */
     PATIENCE_MS_MIN = 1000,
     SILENCES_MAX = 5,
-    OUTPUT_MAX = 32 * 1024 * 1024
+    OUTPUT_MAX = 32 * 1024 * 1024,
+    WAITING_MAX = 2 * FRAME_HELLO_MAX /* bytes behind a hello that is not accepted yet */
 };
 
 /* ------------------------------------------------------------------ peers */
@@ -82,6 +83,8 @@ static void fill_hello(struct node *node, const struct link *link, struct hello 
     } else {
         hello->member_count = founding_list(&node->founding, hello->members);
     }
+    hello->grown_index = identity->grown_index;
+    hello->grown_term = identity->grown_term;
     if (node->running) {
         struct raft_status status;
         raft_status(node->raft, &status);
@@ -231,8 +234,7 @@ static int check_cluster(const struct node *node, const struct hello *hello, str
     return 0;
 }
 
-static int check_member(const struct node *node, const struct peer *peer, const struct hello *hello,
-                        struct reason *why) {
+static int check_member(struct node *node, const struct hello *hello, struct reason *why) {
     const struct identity *own = &node->identity;
     const struct identity_member *listed =
         own->cluster_id != 0 ? identity_by_name(own, hello->name) : NULL;
@@ -243,24 +245,7 @@ static int check_member(const struct node *node, const struct peer *peer, const 
             ": its directory was wiped or replaced; restore it, or replace the member",
             own->cluster_id, hello->name, listed->id, hello->member_id);
     }
-    const struct hello *known = &peer->hello;
-    bool same = known->member_id == hello->member_id;
-    if (same && hello->start_counter < known->start_counter) {
-        return reason_set(why, LKV_EIDENTITY,
-                          "%s came with start counter %" PRIu64 ", %" PRIu64
-                          " was seen: a copy of its directory ran; stop the copy, then start the "
-                          "right one anew until its counter is higher (each start adds one)",
-                          hello->name, hello->start_counter, known->start_counter);
-    }
-    if (same && hello->start_counter == known->start_counter &&
-        hello->boot_nonce != known->boot_nonce) {
-        return reason_set(why, LKV_EIDENTITY,
-                          "%s came twice with start counter %" PRIu64
-                          ": a copy of its directory runs or ran; stop the copy, then start the "
-                          "right one anew",
-                          hello->name, hello->start_counter);
-    }
-    return 0;
+    return seen_judge(&node->seen, hello, why);
 }
 
 static int judge_hello(struct link *link, const struct hello *hello, struct reason *why) {
@@ -277,7 +262,7 @@ static int judge_hello(struct link *link, const struct hello *hello, struct reas
                           peer == NULL ? "no member named in the option peers"
                                        : "another member's name");
     }
-    rc = check_member(node, peer, hello, why);
+    rc = check_member(node, hello, why);
     if (rc == 0) {
         link->peer = peer;
     }
@@ -285,6 +270,9 @@ static int judge_hello(struct link *link, const struct hello *hello, struct reas
 }
 
 /* ------------------------------------------------------------------ a hello comes */
+
+/* Of a frame: taken; left where it is until a save has ended; or the link is gone. */
+enum outcome { TAKEN, WAITS, GONE };
 
 /* The core hears of a peer when both ends are founded and our connection to it stands. */
 static void consider_up(struct peer *peer) {
@@ -307,8 +295,7 @@ static void replace_incoming(struct link *link) {
     }
 }
 
-/* False when the link is gone. */
-static bool on_hello(struct link *link, struct slice body) {
+static enum outcome on_hello(struct link *link, struct slice body) {
     struct node *node = link->node;
     struct hello hello;
     struct reason why = {{0}};
@@ -318,7 +305,10 @@ static bool on_hello(struct link *link, struct slice body) {
     }
     if (rc != 0) {
         link_refuse(link, &why);
-        return false;
+        return GONE;
+    }
+    if (!node_seen_is_durable(node, &hello)) {
+        return WAITS;
     }
     struct peer *peer = link->peer;
     bool first = !link->hello_came;
@@ -340,7 +330,7 @@ static bool on_hello(struct link *link, struct slice body) {
     }
     consider_up(peer);
     node->turn_wanted = true;
-    return true;
+    return TAKEN;
 }
 
 void peers_founded(struct node *node) {
@@ -359,12 +349,12 @@ void peers_founded(struct node *node) {
 
 /* ------------------------------------------------------------------ frames come */
 
-static bool on_raft(struct link *link, struct slice body) {
+static enum outcome on_raft(struct link *link, struct slice body) {
     struct raft_packet packet = {0};
     struct reason why = {{0}};
     int rc = raft_wire_decode(body, &packet, &why);
     if (rc == LKV_ENOMEM) {
-        return true; /* a lost message */
+        return TAKEN; /* a lost message */
     }
     if (rc == 0 && packet.message.from != link->peer->id) {
         rc = reason_set(&why, LKV_EPROTOCOL, "message of %016" PRIx64 " on the connection of %s",
@@ -373,18 +363,17 @@ static bool on_raft(struct link *link, struct slice body) {
     }
     if (rc != 0) {
         link_refuse(link, &why);
-        return false;
+        return GONE;
     }
     if (packet.message.to != link->node->identity.member_id) {
         raft_packet_fini(&packet); /* for an earlier incarnation in this directory's place */
-        return true;
+        return TAKEN;
     }
     node_receive(link->node, &packet);
-    return true;
+    return TAKEN;
 }
 
-/* False when the link is gone. */
-static bool on_frame(struct link *link, const struct frame *frame) {
+static enum outcome on_frame(struct link *link, const struct frame *frame) {
     if (frame->kind == FRAME_HELLO) {
         return on_hello(link, frame->body);
     }
@@ -393,20 +382,20 @@ static bool on_frame(struct link *link, const struct frame *frame) {
                    link->peer != NULL ? link->peer->name : "unknown", (int)frame->body.size,
                    (const char *)frame->body.data);
         link_gone(link, true);
-        return false;
+        return GONE;
     }
     if (frame->group_id != link->node->identity.group_id) { /* rule 20 */
         struct reason why = {{0}};
         (void)reason_set(&why, LKV_EIDENTITY, "frame of group %" PRIu64 ", expected %" PRIu64,
                          frame->group_id, link->node->identity.group_id);
         link_refuse(link, &why);
-        return false;
+        return GONE;
     }
     if (!link->hello_came || link->outgoing) {
         struct reason why = {{0}};
         (void)reason_set(&why, LKV_EPROTOCOL, "frame kind %d before a hello", (int)frame->kind);
         link_refuse(link, &why);
-        return false;
+        return GONE;
     }
     link->peer->unanswered_ns = 0;
     link->peer->silences = 0;
@@ -418,7 +407,7 @@ static bool on_frame(struct link *link, const struct frame *frame) {
     } else {
         node_image_ack(link->node, link->peer, frame->body);
     }
-    return true;
+    return TAKEN;
 }
 
 /* Hellos and refusals are never seeded: they come before the other end's nonce is known, and may be
@@ -443,25 +432,66 @@ static void link_parse(struct link *link) {
             link_refuse(link, &why);
             return;
         }
-        if (rc == 0) {
+        enum outcome outcome = rc > 0 ? on_frame(link, &frame) : WAITS;
+        if (outcome == GONE) {
+            return;
+        }
+        if (outcome == WAITS) {
+            link->waits = rc > 0;
             break;
         }
         at += frame.size;
-        if (!on_frame(link, &frame)) {
-            return;
-        }
     }
     buffer_consume(&link->input, at);
+}
+
+static struct link *find_resuming(struct node *node) {
+    for (size_t i = 0; i < node->peer_count; i++) {
+        struct link *out = node->peers[i]->out;
+        if (out != NULL && out->resumes) {
+            return out;
+        }
+    }
+    for (struct list_link *at = node->incoming.next; at != &node->incoming; at = at->next) {
+        struct link *link = LIST_ITEM(at, struct link, link);
+        if (link->resumes) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+static void resume_later(struct link *link) {
+    if (link != NULL && link->waits) {
+        link->waits = false;
+        link->resumes = true;
+    }
+}
+
+/* One link that goes on may end others, and may have to wait again. */
+void peers_parse_waiting(struct node *node) {
+    for (size_t i = 0; i < node->peer_count; i++) {
+        resume_later(node->peers[i]->out);
+    }
+    for (struct list_link *at = node->incoming.next; at != &node->incoming; at = at->next) {
+        resume_later(LIST_ITEM(at, struct link, link));
+    }
+    for (struct link *link = find_resuming(node); link != NULL; link = find_resuming(node)) {
+        link->resumes = false;
+        link_parse(link);
+    }
 }
 
 static void on_data(void *arg, struct slice bytes) {
     struct link *link = arg;
     buffer_append(&link->input, bytes.data, bytes.size);
-    if (link->input.failed) {
+    if (link->input.failed || (link->waits && link->input.size > WAITING_MAX)) {
         link_gone(link, true);
         return;
     }
-    link_parse(link);
+    if (!link->waits) {
+        link_parse(link);
+    }
 }
 
 static void on_open(void *arg) {
@@ -565,7 +595,10 @@ static uint64_t link_timer(struct link *link, uint64_t now_ns) {
 }
 
 uint64_t peers_timer(struct node *node, uint64_t now_ns) {
-    uint64_t next = UINT64_MAX;
+    if (node->offline) {
+        return UINT64_MAX; /* it must not say hello: the member itself may be running (rule 17) */
+    }
+    uint64_t next = node_seen_timer(node, now_ns);
     for (size_t i = 0; i < node->peer_count; i++) {
         struct peer *peer = node->peers[i];
         uint64_t at = peer->out != NULL ? link_timer(peer->out, now_ns) : UINT64_MAX;

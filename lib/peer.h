@@ -18,6 +18,8 @@ struct link {
     struct peer *peer;     /* whose it is; of an incoming one NULL until its hello */
     struct net_conn *conn; /* owned */
     bool outgoing, hello_came;
+    bool waits;   /* its hello is the first in `input`, until that life is durable here (rule 17) */
+    bool resumes; /* that has ended */
     uint32_t receive_seed; /* of the nonce that we chose */
     uint32_t send_seed;    /* of the nonce that the other end chose */
     uint64_t conn_nonce;   /* ours */
@@ -51,6 +53,8 @@ struct peer *peer_by_id(struct node *node, uint64_t id);
 uint64_t peers_timer(struct node *node, uint64_t now_ns);
 void peers_send_hello(struct node *node); /* to all, after something in it changed */
 
+void peers_parse_waiting(struct node *node); /* those whose hello had to wait */
+
 void peers_founded(struct node *node); /* the core exists now: tell it who is connected */
 
 /* Sends a frame if the peer is up and its output has room; else it is dropped and counted. */
@@ -61,5 +65,10 @@ void peer_send_raft(struct peer *peer, const struct raft_message *message,
 /* An accepted connection whose first bytes are no client's. */
 void link_adopt(struct node *node, struct net_conn *conn, struct slice first_bytes);
 void links_close_incoming(struct node *node);
+
+/* lib/node_seen.c: the lives that this node has met are durable before it deals with them (rule 17).
+ * True: this one is; else it is on its way to the disk, and peers_parse_waiting is called then. */
+MUST_USE bool node_seen_is_durable(struct node *node, const struct hello *hello);
+uint64_t node_seen_timer(struct node *node, uint64_t now_ns); /* when next */
 
 #endif

@@ -1,9 +1,13 @@
 #include "lib/small_file.h"
 
+#include "base/crc.h"
 #include "base/mem.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { CHECKSUM_LINE = 20 };
 
 static int write_whole(struct disk *disk, const char *path, struct slice bytes) {
     struct disk_file *file;
@@ -110,5 +114,41 @@ int small_file_load(struct disk *disk, const char *path, size_t size_max, char *
     }
     bytes[*size] = '\0';
     *out = bytes;
+    return 0;
+}
+
+static void checksum_line(struct slice lines, char out[static CHECKSUM_LINE]) {
+    (void)snprintf(out, CHECKSUM_LINE, "crc32c %08" PRIx32 "\n", crc32c(0, lines));
+}
+
+void small_text_seal(struct buffer *text) {
+    char checksum[CHECKSUM_LINE];
+    checksum_line(buffer_slice(text), checksum);
+    buffer_printf(text, "%s", checksum);
+}
+
+int small_text_check(char *text, size_t size, const char *path, const char *format, int version,
+                     struct reason *why) {
+    size_t name = strlen(format);
+    int found = 0;
+    if (strncmp(text, format, name) != 0 || sscanf(text + name, " %d", &found) != 1) {
+        return reason_set(why, LKV_EDAMAGED, "%s: does not begin with \"%s\"", path, format);
+    }
+    if (found != version) {
+        return reason_set(why, LKV_EVERSION, "%s: format version %d, this program knows %d", path,
+                          found, version);
+    }
+    char *last = strstr(text, "\ncrc32c ");
+    if (last == NULL) {
+        return reason_set(why, LKV_EDAMAGED, "%s: the checksum line is missing (%zu bytes)", path,
+                          size);
+    }
+    char expected[CHECKSUM_LINE];
+    checksum_line(slice_of(text, (size_t)(last + 1 - text)), expected);
+    if (strcmp(last + 1, expected) != 0 || strlen(text) != size) {
+        return reason_set(why, LKV_EDAMAGED, "%s: its last line is \"%.40s\", expected \"%.15s\"",
+                          path, last + 1, expected);
+    }
+    last[1] = '\0';
     return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef LIB_SMALL_FILE_H
 #define LIB_SMALL_FILE_H
 
+#include "base/buffer.h"
 #include "base/disk.h"
 
 enum { SMALL_FILE_PATH_SIZE = 1300 };
@@ -24,5 +25,14 @@ MUST_USE int small_file_save_over(struct disk *disk, const char *dir, const char
  * size_max bytes: a larger file is LKV_EDAMAGED. LKV_ENOENT. */
 MUST_USE int small_file_load(struct disk *disk, const char *path, size_t size_max, char **out,
                              size_t *size, struct reason *why);
+
+/* Texts of lines "name value": the first names format and version, the last is a checksum of the rest.
+ * Appends that line. */
+void small_text_seal(struct buffer *text);
+
+/* LKV_EDAMAGED or LKV_EVERSION, with the path, unless the text is of this format and version and whole;
+ * then its checksum line is cut off. */
+MUST_USE int small_text_check(char *text, size_t size, const char *path, const char *format,
+                              int version, struct reason *why);
 
 #endif

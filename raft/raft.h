@@ -113,7 +113,8 @@ struct raft_start {
     uint64_t image_index, image_term; /* newest durable image, 0 without one; committed by nature */
     bool campaign_gate;               /* see RAFT_GATE */
     /* Rule 19: the last entry of the log that this cluster grew from, committed by its one voter.
-     * A node whose log ends before it neither campaigns nor votes for another such node. 0: none. */
+     * A node whose log ends before it neither campaigns nor votes for another such node; and nothing
+     * at or below it is ever proved uncommitted by how few hold it (rule 11). 0: none. */
     uint64_t floor_index, floor_term;
 };
 

@@ -44,7 +44,7 @@ expect 7 "$K" log verify --dir "$T/bad" -o json
 grep -q '"kind":"damaged"' "$T/stdout" || fail "no finding as JSON: $(cat "$T/stdout")"
 
 say "a node that is alone refuses it with file and offset, and changes nothing"
-expect 7 timeout 10 "$K" serve --id n1 --dir "$T/bad" --listen 127.0.0.1:7109
+expect 7 timeout 10 "$K" serve --id n1 --dir "$T/bad" --listen 127.0.0.1:7109 --moved on
 said "${segment#data/}"
 said "$found"
 cmp "$T/before" "$T/bad/$segment" || fail "the refused start changed the file"
@@ -65,7 +65,7 @@ fresh
 head -c "$(stat -c %s "$T/bad/$segment")" /dev/urandom >"$T/noise"
 cp "$T/noise" "$T/bad/$segment"
 expect 7 "$K" log verify --dir "$T/bad"
-expect 7 timeout 10 "$K" serve --id n1 --dir "$T/bad" --listen 127.0.0.1:7109
+expect 7 timeout 10 "$K" serve --id n1 --dir "$T/bad" --listen 127.0.0.1:7109 --moved on
 
 say "the clean copy still works"
 expect 0 "$K" --dir "$T/clean" count --prefix key/

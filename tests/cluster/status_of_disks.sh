@@ -77,7 +77,8 @@ if mkfs.ext4 -q "$T/disk" 2>/dev/null && mount -o loop "$T/disk" "$T/slow" 2>/de
     rm "$T/n3"
     cp -r "$T/small/n3" "$T/slow/n3"
     ln -s "$T/slow/n3" "$T/n3"
-    for id in n1 n2 n3; do start "$id" "${small[@]}"; done
+    for id in n1 n2; do start "$id" "${small[@]}"; done
+    start n3 "${small[@]}" --moved on
     n3_follows
     await_status 0 healthy leads
     fsfreeze -f "$T/slow"

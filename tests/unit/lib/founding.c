@@ -182,6 +182,85 @@ Test(lib_founding, waits_while_two_nodes_have_another_address_for_one) {
     cr_assert_eq(decide(&founding).decision, FOUNDING_FOUND);
 }
 
+/* ------------------------------------------------------------------ rule 19: growing */
+
+static struct founding lone(int who, uint64_t id, uint64_t cluster) {
+    struct founding founding = blank(who, id);
+    founding.own_cluster = cluster;
+    return founding;
+}
+
+/* What a lone node that was started with peers says. */
+static struct hello lone_hello(int who, uint64_t id, uint64_t cluster) {
+    struct hello hello =
+        hello_of(who, id, 1, who == A ? id : 0, who == B ? id : 0, who == C ? id : 0);
+    hello.cluster_id = cluster;
+    hello.members[0].address[0] = '\0';
+    return hello;
+}
+
+Test(lib_founding, rule_19_a_lone_node_keeps_its_cluster_and_takes_in_its_peers) {
+    struct founding founding = lone(A, 1, 77);
+    struct founding_result result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_WAIT);
+    cr_assert_str_eq(result.why.text, "growing: 1 of 3 members seen");
+    (void)hear(&founding, hello_of(B, 2, 1, 1, 2, 3));
+    (void)hear(&founding, hello_of(C, 3, 1, 0, 2, 3));
+    result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_WAIT, "c has not seen it");
+    (void)hear(&founding, hello_of(C, 3, 2, 1, 2, 3));
+    result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_GROW);
+    cr_assert_eq(result.cluster_id, 77);
+    cr_assert_eq(result.member_count, 3);
+}
+
+/* The blank ones agree with each other and with everything they have heard: still they found nothing. */
+Test(lib_founding, rule_19_blank_nodes_wait_for_the_lone_one) {
+    struct founding founding = blank(B, 2);
+    (void)hear(&founding, hello_of(C, 3, 1, 1, 2, 3));
+    (void)hear(&founding, lone_hello(A, 1, 77));
+    struct founding_result result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_WAIT);
+    cr_assert_not_null(strstr(result.why.text, "a is alone in cluster 000000000000004d"), "%s",
+                       result.why.text);
+    struct identity_member list[OPTION_PEERS_MAX];
+    cr_assert_eq(founding_list(&founding, list), 3, "it tells the lone one that it has seen it");
+    struct hello grown = hello_of(A, 1, 2, 1, 2, 3);
+    grown.cluster_id = 77;
+    grown.grown_index = 40;
+    grown.grown_term = 6;
+    (void)hear(&founding, grown);
+    result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_ADOPT);
+    cr_assert_eq(result.cluster_id, 77);
+    cr_assert_eq(result.grown_index, 40);
+    cr_assert_eq(result.grown_term, 6);
+}
+
+/* M10: the directory that the cluster counted in is gone. */
+Test(lib_founding, rule_19_a_blank_node_that_was_wiped_meanwhile_is_a_stranger) {
+    struct founding founding = blank(B, 22);
+    struct hello grown = hello_of(A, 1, 2, 1, 2, 3);
+    grown.cluster_id = 77;
+    grown.grown_index = 40;
+    (void)hear(&founding, grown);
+    cr_assert_eq(decide(&founding).decision, FOUNDING_STRANGER);
+}
+
+/* A backup of the lone directory must not grow a second time. */
+Test(lib_founding, rule_19_a_copy_from_before_it_grew_is_told_so) {
+    struct founding founding = lone(A, 1, 77);
+    struct hello grown = hello_of(B, 2, 2, 1, 2, 3);
+    grown.cluster_id = 77;
+    grown.grown_index = 40;
+    (void)hear(&founding, hello_of(C, 3, 1, 1, 2, 3));
+    (void)hear(&founding, grown);
+    struct founding_result result = decide(&founding);
+    cr_assert_eq(result.decision, FOUNDING_STRANGER);
+    cr_assert_not_null(strstr(result.why.text, "has grown already"), "%s", result.why.text);
+}
+
 /* X-E4: its directory was wiped, the others are a cluster that knows its earlier incarnation. */
 Test(lib_founding, a_wiped_node_is_told_what_to_do_and_founds_nothing) {
     struct founding founding = blank(B, 22);

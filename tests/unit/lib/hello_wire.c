@@ -65,6 +65,8 @@ static void expect_equal(const struct hello *a, const struct hello *b) {
     cr_assert_str_eq(a->address, b->address);
     cr_assert_eq(a->last_index, b->last_index);
     cr_assert_eq(a->last_term, b->last_term);
+    cr_assert_eq(a->grown_index, b->grown_index);
+    cr_assert_eq(a->grown_term, b->grown_term);
     cr_assert_eq(a->member_count, b->member_count);
     for (size_t i = 0; i < a->member_count; i++) {
         cr_assert_str_eq(a->members[i].name, b->members[i].name);
@@ -85,6 +87,37 @@ Test(lib_hello_wire, decodes_the_golden_bytes) {
     struct hello out;
     cr_assert_eq(decode(slice_of(golden, sizeof(golden)), &out), 0);
     expect_equal(&out, &small);
+}
+
+/* Rule 19: what a cluster grew from; rule 20: of which group. */
+static const uint8_t grown_golden[] = {
+    0xdc, 0x00, 0x12,       /* 18 fields */
+    0xa2, 'k',  'v',        /* the model, named since fields follow */
+    0xcd, 0x12, 0x67, 0x06, /* entry 4711 of term 6 */
+};
+
+Test(lib_hello_wire, rule_19_tells_what_the_cluster_grew_from) {
+    struct hello grown = small;
+    grown.grown_index = 4711;
+    grown.grown_term = 6;
+    grown.model = MODEL_KV;
+    struct buffer bytes;
+    encode(&grown, &bytes);
+    cr_assert_eq(bytes.size, sizeof(golden) + 2 + 7);
+    cr_assert_arr_eq(bytes.data, grown_golden, 3);
+    cr_assert_arr_eq(bytes.data + 3, golden + 1, sizeof(golden) - 1);
+    cr_assert_arr_eq(bytes.data + sizeof(golden) + 2, grown_golden + 3, 7);
+    struct hello out;
+    cr_assert_eq(decode(buffer_slice(&bytes), &out), 0);
+    expect_equal(&out, &grown);
+    cr_assert_eq(out.model, MODEL_KV);
+    buffer_fini(&bytes);
+    grown.model = MODEL_LOG;
+    encode(&grown, &bytes);
+    cr_assert_eq(decode(buffer_slice(&bytes), &out), 0);
+    expect_equal(&out, &grown);
+    cr_assert_eq(out.model, MODEL_LOG);
+    buffer_fini(&bytes);
 }
 
 static void fill_text(char *into, size_t size, char with) {

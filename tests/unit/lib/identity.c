@@ -1,4 +1,4 @@
-/* The identity file on the simulated disk: its bytes, every damage, every failing call. */
+/* The identity file on the simulated disk: its bytes, every damage, every failing call, and copies. */
 #include "lib/identity.h"
 
 #include "base/buffer.h"
@@ -19,7 +19,9 @@ static const char golden[] = "ledgerkv-identity 1\n"
                              "log_made 1\n"
                              "member n1 33fec17072ccfa42 10.0.0.1:7001\n"
                              "member n2 722cc39c12c21d4d -\n"
-                             "crc32c 54f4bbca\n";
+                             "grown 4711 6\n"
+                             "file 0000000000000001 2 2\n"
+                             "crc32c ca4947f8\n";
 
 static const struct identity sample = {
     .name = "n1",
@@ -29,7 +31,9 @@ static const struct identity sample = {
     .log_made = true,
     .members = {{.name = "n1", .id = 0x33fec17072ccfa42, .address = "10.0.0.1:7001"},
                 {.name = "n2", .id = 0x722cc39c12c21d4d}},
-    .member_count = 2};
+    .member_count = 2,
+    .grown_index = 4711,
+    .grown_term = 6};
 
 static struct sim_disk *sim;
 static struct disk *disk;
@@ -60,6 +64,13 @@ static struct reason load_why;
 static int load(struct identity *out) {
     load_why = (struct reason){{0}};
     int rc = identity_load(disk, "d", out, &load_why);
+    cr_assert_eq(rc != 0, strstr(load_why.text, "d/identity") != NULL, "%s", load_why.text);
+    return rc;
+}
+
+static int check_place(const struct identity *identity) {
+    load_why = (struct reason){{0}};
+    int rc = identity_check_place(disk, "d", identity, &load_why);
     cr_assert_eq(rc != 0, strstr(load_why.text, "d/identity") != NULL, "%s", load_why.text);
     return rc;
 }
@@ -97,6 +108,8 @@ static void expect_equal(const struct identity *a, const struct identity *b) {
     cr_assert_eq(a->cluster_id, b->cluster_id);
     cr_assert_eq(a->log_made, b->log_made);
     cr_assert_eq(a->member_count, b->member_count);
+    cr_assert_eq(a->grown_index, b->grown_index);
+    cr_assert_eq(a->grown_term, b->grown_term);
     for (size_t i = 0; i < a->member_count; i++) {
         cr_assert_str_eq(a->members[i].name, b->members[i].name);
         cr_assert_str_eq(a->members[i].address, b->members[i].address);
@@ -119,6 +132,88 @@ Test(lib_identity, reads_the_golden_bytes) {
     struct identity out;
     cr_assert_eq(load(&out), 0);
     expect_equal(&out, &sample);
+}
+
+/* Directories of before these lines were written are as good. */
+Test(lib_identity, reads_a_file_without_the_later_lines) {
+    cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\n"), 0);
+    struct identity out;
+    cr_assert_eq(load(&out), 0);
+    cr_assert_eq(out.grown_index, 0);
+    cr_assert_eq(out.file.number, 0);
+    cr_assert_eq(check_place(&out), 0, "what is not known cannot be compared");
+}
+
+/* ------------------------------------------------------------------ rule 17: the place */
+
+static void copy_file(const char *from, const char *to) {
+    struct slice bytes;
+    cr_assert(sim_disk_peek(sim, from, &bytes));
+    uint8_t text[1024];
+    cr_assert_leq(bytes.size, sizeof(text));
+    memcpy(text, bytes.data, bytes.size);
+    write_file(to, slice_of(text, bytes.size));
+}
+
+Test(lib_identity, rule_17_the_file_that_was_written_is_in_its_place) {
+    struct identity out;
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(save(&sample), 0);
+        cr_assert_eq(load(&out), 0);
+        cr_assert_eq(check_place(&out), 0);
+    }
+    sim_disk_power_cut(sim);
+    cr_assert_eq(load(&out), 0);
+    cr_assert_eq(check_place(&out), 0);
+}
+
+/* S17: a copy is another file, and so is one that was put back in the same place under the same number. */
+Test(lib_identity, rule_17_a_copied_or_restored_file_is_not) {
+    struct identity out;
+    cr_assert_eq(save(&sample), 0);
+    copy_file("d/identity", "d/backup");
+    cr_assert_eq(disk_rename(disk, "d/backup", "d/identity"), 0);
+    cr_assert_eq(load(&out), 0);
+    cr_assert_eq(check_place(&out), LKV_EIDENTITY);
+    cr_assert_not_null(strstr(load_why.text, "file 2 of file system 0000000000000001"), "%s",
+                       load_why.text);
+    cr_assert_not_null(strstr(load_why.text, "is file 3 of 0000000000000001"), "%s", load_why.text);
+    cr_assert_not_null(strstr(load_why.text, "--moved on"), "%s", load_why.text);
+
+    cr_assert_eq(save(&sample), 0);
+    copy_file("d/identity", "d/backup");
+    cr_assert_eq(load(&out), 0);
+    cr_assert_eq(disk_remove(disk, "d/identity"), 0);
+    cr_assert_eq(disk_sync_dir(disk, "d"), 0);
+    copy_file("d/backup", "d/identity");
+    uint64_t number = out.file.number;
+    cr_assert_eq(load(&out), 0);
+    cr_assert_eq(check_place(&out), LKV_EIDENTITY);
+    char again[64];
+    (void)snprintf(again, sizeof(again), "it is file %lu of", number);
+    cr_assert_not_null(strstr(load_why.text, again), "the number was used again: %s",
+                       load_why.text);
+}
+
+static int place_of(const struct disk_file_id *stored) {
+    struct identity identity = {.file = *stored};
+    return check_place(&identity);
+}
+
+/* False alarms: a device that was numbered anew, a file system that cannot tell. */
+Test(lib_identity, rule_17_what_the_file_system_cannot_know_is_no_difference) {
+    cr_assert_eq(save(&sample), 0);
+    struct identity out;
+    cr_assert_eq(load(&out), 0);
+    struct disk_file_id id = out.file;
+    id.file_system = 99;
+    cr_assert_eq(place_of(&id), 0, "the same number, born at the same time");
+    id.born_ns = 0;
+    cr_assert_eq(place_of(&id), LKV_EIDENTITY);
+    id.file_system = 0;
+    cr_assert_eq(place_of(&id), 0);
+    id = (struct disk_file_id){.file_system = 99};
+    cr_assert_eq(place_of(&id), 0);
 }
 
 Test(lib_identity, says_when_there_is_none) {
@@ -191,6 +286,8 @@ Test(lib_identity, refuses_lines_that_it_does_not_know) {
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id zz\n"), LKV_EDAMAGED);
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nlog_made 2\n"),
                  LKV_EDAMAGED);
+    cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\ngrown 7\n"), LKV_EDAMAGED);
+    cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nfile 7 8\n"), LKV_EDAMAGED);
 }
 
 Test(lib_identity, refuses_a_file_without_name_or_id) {
@@ -247,7 +344,7 @@ Test(lib_identity, replaces_the_file_whole_or_not_at_all) {
 }
 
 Test(lib_identity, survives_a_power_cut_at_every_operation) {
-    for (uint64_t op = 0; op < 16; op++) {
+    for (uint64_t op = 0; op < 18; op++) {
         for (uint64_t seed = 0; seed < 20; seed++) {
             struct sim_disk *fresh = sim_disk_new(seed);
             disk = sim_disk_seam(fresh);

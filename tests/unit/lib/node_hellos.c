@@ -33,13 +33,14 @@ static int dial(void) {
     return fd;
 }
 
-static void say_hello(int fd, const char *name, uint64_t id) {
+static void say_hello_of_life(int fd, const char *name, uint64_t id, uint64_t start_counter,
+                              uint64_t boot_nonce) {
     struct hello hello = {.protocol_min = PROTOCOL_MIN,
                           .protocol_max = PROTOCOL_MAX,
                           .feature_level = 1,
                           .member_id = id,
-                          .start_counter = 1,
-                          .boot_nonce = id + 777,
+                          .start_counter = start_counter,
+                          .boot_nonce = boot_nonce,
                           .conn_nonce = 4242,
                           .sequence = ++sequence};
     (void)snprintf(hello.name, sizeof(hello.name), "%s", name);
@@ -53,6 +54,10 @@ static void say_hello(int fd, const char *name, uint64_t id) {
     cr_assert_eq(send(fd, frame.data, frame.size, MSG_NOSIGNAL), (ssize_t)frame.size);
     buffer_fini(&body);
     buffer_fini(&frame);
+}
+
+static void say_hello(int fd, const char *name, uint64_t id) {
+    say_hello_of_life(fd, name, id, 1, id + 777);
 }
 
 /* Reads until the node closes the connection; false when it does not within the patience. */
@@ -87,4 +92,102 @@ Test(lib_node_hellos, an_unknown_name_is_refused) {
     say_hello(fd, "n9", 1009);
     cr_assert(is_closed(fd));
     close(fd);
+}
+
+/* ------------------------------------------------------------------ rule 17 */
+
+/* What comes back for a hello: the text of a refusal, or nothing when it was accepted. */
+static void expect_life(uint64_t start_counter, uint64_t boot_nonce, const char *refusal) {
+    int fd = dial();
+    say_hello_of_life(fd, "n2", 2002, start_counter, boot_nonce);
+    uint8_t bytes[8192];
+    size_t size = 0;
+    struct frame frame = {0};
+    struct reason why = {{0}};
+    int rc = 0;
+    while (rc == 0) {
+        ssize_t got = recv(fd, bytes + size, sizeof(bytes) - size, 0);
+        cr_assert_gt(got, 0, "no answer");
+        size += (size_t)got;
+        rc = frame_decode(slice_of(bytes, size), 0, FRAME_HELLO_MAX, &frame, &why);
+    }
+    cr_assert_eq(rc, 1, "%s", why.text);
+    cr_assert_eq(frame.kind, refusal == NULL ? FRAME_HELLO : FRAME_REFUSED, "%.*s",
+                 (int)frame.body.size, (const char *)frame.body.data);
+    if (refusal != NULL) {
+        char text[1024];
+        (void)snprintf(text, sizeof(text), "%.*s", (int)frame.body.size,
+                       (const char *)frame.body.data);
+        cr_assert_not_null(strstr(text, refusal), "no '%s' in: %s", refusal, text);
+    }
+    close(fd);
+}
+
+static void restart(void) {
+    close_member(&world, 0);
+    open_member(&world, 0);
+}
+
+/* S17: whoever was met is known after a restart of the one that refuses. */
+Test(lib_node_hellos, rule_17_an_earlier_life_is_refused_also_after_a_restart) {
+    expect_life(7, 70, NULL);
+    expect_life(7, 70, NULL);
+    for (int i = 0; i < 2; i++) {
+        expect_life(6, 60, "came from 127.0.0.1:1 with start counter 6, 7 was seen");
+        expect_life(7, 71, "came twice with start counter 7");
+        expect_life(7, 70, NULL);
+        restart();
+    }
+    expect_life(8, 80, NULL);
+    restart();
+    expect_life(7, 70, "start counter 7, 8 was seen");
+    expect_life(UINT64_MAX, 1, NULL);
+    restart();
+    expect_life(8, 80, "start counter 8");
+}
+
+/* N11: a hello that was recorded in an earlier life is that of an earlier life. */
+Test(lib_node_hellos, n11_a_recorded_hello_is_refused_once_a_later_life_was_met) {
+    expect_life(1, 10, NULL);
+    expect_life(2, 20, NULL);
+    restart();
+    expect_life(1, 10, "start counter 1, 2 was seen");
+}
+
+/* Rule 15: a disk that is full keeps no member out. */
+Test(lib_node_hellos, rule_15_a_life_that_cannot_be_saved_is_accepted) {
+    char path[2 * PATH_BYTES];
+    (void)snprintf(path, sizeof(path), "%.250s/seen.new", world.dirs[0]);
+    cr_assert_eq(mkdir(path, 0700), 0); /* in the way of the save */
+    expect_life(7, 70, NULL);
+    expect_life(6, 60, "start counter 6");
+    cr_assert_eq(rmdir(path), 0);
+    expect_life(8, 80, NULL);
+    restart();
+    expect_life(7, 70, "start counter 7, 8 was seen");
+}
+
+/* Rule 20: of another group, in the hello or in the frame. */
+Test(lib_node_hellos, rule_20_another_group_is_refused) {
+    struct hello hello = {.protocol_min = 1,
+                          .protocol_max = 1,
+                          .group_id = 3,
+                          .member_id = 2002,
+                          .name = "n2",
+                          .address = "h:1"};
+    struct buffer body;
+    struct buffer frame;
+    buffer_init(&body);
+    buffer_init(&frame);
+    hello_encode(&hello, &body);
+    frame_encode(FRAME_HELLO, 3, 0, buffer_slice(&body), &frame);
+    int fd = dial();
+    cr_assert_eq(send(fd, frame.data, frame.size, MSG_NOSIGNAL), (ssize_t)frame.size);
+    char text[1024] = "";
+    ssize_t got = recv(fd, text, sizeof(text) - 1, MSG_WAITALL);
+    cr_assert_gt(got, 20);
+    cr_assert_not_null(memmem(text, (size_t)got, "group 0 expected, n2 has 3", 26));
+    close(fd);
+    buffer_fini(&body);
+    buffer_fini(&frame);
 }

@@ -45,7 +45,7 @@ static uint64_t install_ms(struct play *play, const struct sim_node *laggard, bo
 }
 
 Test(sim_long_installs, l17_takes_several_images_of_more_than_a_second_in_one_life) {
-    struct sim_plan plan = plan_with_large_images(4000);
+    struct sim_plan plan = plan_with_large_images(4001);
     struct play play = play_begin(&plan);
     struct sim_node *laggard = play_follower(&play, play_leader(&play, 5000));
     unsigned life = laggard->lives;
