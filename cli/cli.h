@@ -46,5 +46,7 @@ const struct command *command_find(const char *name, const char *second, int *us
 
 void help_command(const struct command *command);
 void help_overview(void);
+/* The commands of this first word; false when there are none. */
+bool help_group(const char *name);
 
 #endif

@@ -229,7 +229,7 @@ const struct command command_append = {
     .examples = "  kvctl append 'order 17 paid'\n"
                 "  head -c 1000 /dev/urandom | kvctl append\n"
                 "  journalctl -f | kvctl append --lines\n"
-                "  kvctl --dir ./data append @event.json",
+                "  kvctl --dir ./log append @event.json",
     .flags = append_flags,
     .model = "log",
     .words_min = 0,

@@ -78,6 +78,21 @@ void help_overview(void) {
          "kvctl help COMMAND tells more, with examples.");
 }
 
+bool help_group(const char *name) {
+    size_t told = 0;
+    size_t length = strlen(name);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (strncmp(commands[i]->name, name, length) == 0 && commands[i]->name[length] == ' ') {
+            printf("  %-16s %s\n", commands[i]->name, commands[i]->summary);
+            told++;
+        }
+    }
+    if (told > 0) {
+        printf("\nkvctl help %s COMMAND tells more, with examples.\n", name);
+    }
+    return told > 0;
+}
+
 static int run_help(struct cli *cli) {
     if (cli->args.word_count == 0) {
         help_overview();
@@ -92,15 +107,7 @@ static int run_help(struct cli *cli) {
         help_command(command);
         return KVCTL_DONE;
     }
-    size_t told = 0;
-    size_t length = strlen(name);
-    for (size_t i = 0; commands[i] != NULL; i++) {
-        if (strncmp(commands[i]->name, name, length) == 0 && commands[i]->name[length] == ' ') {
-            printf("  %-16s %s\n", commands[i]->name, commands[i]->summary);
-            told++;
-        }
-    }
-    if (told > 0) {
+    if (second == NULL && help_group(name)) {
         return KVCTL_DONE;
     }
     return nearest != NULL

@@ -58,7 +58,7 @@ static void print_records(struct reading *reading, const struct lkv_msg *msg) {
 /* What was acknowledged before this command is to be seen by it, whichever node it asks. */
 static int catch_up(struct store *store, uint64_t *commit) {
     int rc = lkv_log_span(store->db, store->how, store_left(store), NULL, commit);
-    return rc < 0 ? report_rc(store->cli, rc, NULL, "read") : 0;
+    return rc < 0 ? report_call(store->cli, rc, NULL, "read") : 0;
 }
 
 static int read_pages(struct reading *reading) {
@@ -92,7 +92,7 @@ static int follow(struct reading *reading) {
     struct store *store = reading->store;
     int rc = lkv_log_tail(store->db, reading->from, CREDIT_BYTES, 0, store->queue, NULL);
     if (rc < 0) {
-        return report_rc(store->cli, rc, NULL, "read");
+        return report_call(store->cli, rc, NULL, "read");
     }
     int exit = 0;
     interrupt_start(&reading->interrupt);
@@ -195,7 +195,7 @@ static int run_span(struct cli *cli) {
     }
     int rc = lkv_log_span(store.db, store.how, store_left(&store), &first, &commit);
     if (rc < 0) {
-        exit = report_rc(cli, rc, NULL, "log span");
+        exit = report_call(cli, rc, NULL, "log span");
     } else {
         print_span(cli, first, commit);
     }

@@ -185,6 +185,11 @@ static int run(struct cli *cli, int argc, char **argv) {
     const char *nearest;
     int used;
     cli->command = command_find(argv[at], argv[at + 1], &used, &nearest);
+    if (cli->command == NULL && argv[at + 1] != NULL &&
+        (strcmp(argv[at + 1], "--help") == 0 || strcmp(argv[at + 1], "-h") == 0) &&
+        help_group(argv[at])) {
+        return KVCTL_DONE;
+    }
     if (cli->command == NULL) {
         return report_no_command(cli, argv[at], argv[at + 1], nearest);
     }

@@ -351,10 +351,13 @@ static bool fits_model(const struct node *node, const struct request *request) {
 }
 
 static void refuse_model(struct node *node, struct request *request) {
-    request_fail(request, LKV_EUNSUPPORTED, "%s is of model %s: it has %s", node->options.id,
-                 model_name(node->identity.model),
-                 node->identity.model == MODEL_LOG ? "records by index, no keys"
-                                                   : "keys and values, no records by index");
+    request_fail(
+        request, LKV_EUNSUPPORTED, "%s is of model %s: it has %s", node->options.id,
+        model_name(node->identity.model),
+        node->identity.model == MODEL_LOG
+            ? "records by index, no keys (kvctl append, read, log span)"
+            : "keys and values, no records by index; a log has a directory of its own, with "
+              "model=log");
 }
 
 static bool is_write(const struct request *request) {

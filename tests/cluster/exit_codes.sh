@@ -115,6 +115,23 @@ say "every command has a help with an example"
     "$K" $command --help | grep -q "^  kvctl" || { [[ $command == [0-9]* ]] || fail "no example in the help of $command"; }
 done
 
+say "a group of commands has a help of its own"
+for group in bench log endpoint; do
+    expect 0 "$K" $group --help
+    grep -q "^  $group " "$T/stdout" || fail "help of $group: $(cat "$T/stdout")"
+    expect 3 "$K" $group
+    said "$group"
+done
+expect 3 "$K" nosuch --help
+
+say "a node of the other model says which it is, and what to do"
+expect 3 "$K" log span
+said "model kv.*model=log"
+expect 3 "$K" read 0
+said "model kv.*model=log"
+expect 3 "$K" append text
+said "model kv.*model=log"
+
 say "an answer that cannot be written is no success"
 if [[ -w /dev/full ]]; then
     got=0
