@@ -55,10 +55,10 @@ enum lkv_outcome {
     X(LKV_EANSWERED, -35, LKV_UNKNOWN, false, "its session has forgotten what it answered")
 
 enum lkv_error {
-    LKV_OK = 0,
 #define LKV_ERROR_ENUM(name, number, outcome, retryable, text) name = number,
     LKV_ERROR_TABLE(LKV_ERROR_ENUM)
 #undef LKV_ERROR_ENUM
+        LKV_OK = 0
 };
 
 #endif

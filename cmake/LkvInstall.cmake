@@ -1,5 +1,5 @@
 # What a stranger gets: two headers, the shared and the static library, kvctl, and the descriptions
-# with which pkg-config and CMake find them.
+# with which pkg-config and CMake find them. The manual pages are LkvManual's.
 include(CMakePackageConfigHelpers)
 
 if(NOT TARGET ledgerkv)

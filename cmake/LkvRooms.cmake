@@ -50,10 +50,7 @@ function(lkv_library)
 endfunction()
 
 function(lkv_shared_library objects third_party)
-    file(GLOB map CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/ledgerkv.map)
-    if(NOT map)
-        set(map ${PROJECT_SOURCE_DIR}/cmake/ledgerkv.map)
-    endif()
+    set(map ${PROJECT_SOURCE_DIR}/lib/ledgerkv.map)
     add_library(ledgerkv SHARED ${objects})
     add_library(ledgerkv::ledgerkv ALIAS ledgerkv)
     set_target_properties(ledgerkv PROPERTIES

@@ -312,7 +312,13 @@ Test(lib_client_wire, replies_are_read_as_they_were_written) {
     msg_set_rc(msg, LKV_ENOTFOUND, "text");
     msg_set_u64(msg, "digest", UINT64_MAX);
     msg_set_str(msg, "leader", "");
-    msg_add_member(msg, &(struct lkv_member){"n1", "h:1", "leader", "-", 9, 8, 7});
+    msg_add_member(msg, &(struct lkv_member){.id = "n1",
+                                             .address = "h:1",
+                                             .role = "leader",
+                                             .state = "-",
+                                             .match = 9,
+                                             .lag_entries = 8,
+                                             .lag_ms = 7});
     msg->backing = blob_copy(slice_text("keyvalue"));
     msg->range.items = mem_calloc(2, sizeof(struct kv_item));
     msg->range.count = 2;

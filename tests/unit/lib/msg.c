@@ -118,7 +118,7 @@ Test(lib_msg, is_empty_after_clear) {
     msg_set_rc(msg, LKV_ENOTLEADER, "text");
     msg_set_u64(msg, "rev", 1);
     msg_set_str(msg, "leader", "n1");
-    msg_add_member(msg, &(struct lkv_member){"a", "b", "c", "d", 0, 0, 0});
+    msg_add_member(msg, &(struct lkv_member){.id = "a", .address = "b", .role = "c", .state = "d"});
     msg_clear(msg);
     cr_assert_eq(lkv_msg_rc(msg), 0);
     cr_assert_str_eq(lkv_msg_text(msg), "success");
@@ -157,14 +157,15 @@ Test(lib_msg, leaves_out_what_finds_no_memory) {
     mem_fail_after(0);
     msg_set_rc(msg, LKV_EBUSY, "%s", "text");
     msg_set_str(msg, "leader", "n1");
-    msg_add_member(msg, &(struct lkv_member){"a", "b", "c", "d", 0, 0, 0});
+    msg_add_member(msg, &(struct lkv_member){.id = "a", .address = "b", .role = "c", .state = "d"});
     mem_fail_never();
     cr_assert_eq(lkv_msg_rc(msg), LKV_EBUSY);
     cr_assert_str_eq(lkv_msg_text(msg), lkv_error_text(LKV_EBUSY));
     cr_assert_null(lkv_msg_str(msg, "leader"));
     for (uint64_t n = 1; n < 6; n++) {
         mem_fail_after(n);
-        msg_add_member(msg, &(struct lkv_member){"a", "b", "c", "d", 0, 0, 0});
+        msg_add_member(msg,
+                       &(struct lkv_member){.id = "a", .address = "b", .role = "c", .state = "d"});
         mem_fail_never();
     }
     struct lkv_member member;
