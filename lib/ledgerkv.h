@@ -589,9 +589,9 @@ struct lkv_log_item {
     const char *file; /* relative to the directory */
     uint64_t offset;
     uint64_t index, term;
-    const char
-        *type; /* "noop", "config", "put", "delete", "session open", ..., "record", "record once"
-                         (in a session; payload: the caller's bytes), "-" */
+    /* "noop", "config", "put", "delete", "session open", ..., "record", "record once" (in a
+     * session; payload: the caller's bytes), "-" */
+    const char *type;
     struct lkv_bytes key, value, payload;
     const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
 };
