@@ -171,16 +171,11 @@ const struct command command_serve = {
     .summary = "Run one node.",
     .details =
         "Prints `ready id=ID listen=HOST:PORT` once the log is recovered and the listener\n"
-        "accepts. --peers names the first members, this node among them, and where each listens;
-        "
-        "without it the node is alone, and listens at 127.0.0.1:7001 unless --listen says where.
-        "
-        "A node that was alone may be given peers later: it waits for all of them, then they are
-        "
-        "one cluster with its data. --moved on, for one start, keeps a directory that was moved
-        "
-        "or restored, or gives members other addresses. Traces are JSON lines on stderr (--trace,
-        "
+        "accepts. --peers names the first members, this node among them, and where each listens;\n"
+        "without it the node is alone, and listens at 127.0.0.1:7001 unless --listen says where.\n"
+        "A node that was alone may be given peers later: it waits for all of them, then they are\n"
+        "one cluster with its data. --moved on, for one start, keeps a directory that was moved\n"
+        "or restored, or gives members other addresses. Traces are JSON lines on stderr (--trace,\n"
         "default warn). SIGTERM hands leadership over, then stops.",
     .examples = "  kvctl serve --dir ./data\n"
                 "  kvctl serve --dir ./log --model log --listen 127.0.0.1:7011\n"
