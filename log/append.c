@@ -63,7 +63,7 @@ int append_entries(struct log *log, const struct entry *entries, size_t count,
         } else {
             /* Everything before is synced: the header's mark says so. */
             rc = segment_begin(log, plan_take(plan), entries[0].index,
-                               log_terms_at(&log->terms, log->last), why);
+                               log_terms_at(&log->terms, log->last), true, why);
         }
         if (rc != 0) {
             return rc;
@@ -79,7 +79,8 @@ int append_entries(struct log *log, const struct entry *entries, size_t count,
 
 /* Rule 7: no old byte is touched; what the new segment begins with is dead in the older ones. */
 static int cut(struct log *log, uint64_t from, struct write_plan *plan, struct reason *why) {
-    int rc = segment_begin(log, plan_take(plan), from, log_terms_at(&log->terms, from - 1), why);
+    int rc =
+        segment_begin(log, plan_take(plan), from, log_terms_at(&log->terms, from - 1), true, why);
     if (rc == 0) {
         pthread_mutex_lock(&log->mutex);
         log_terms_cut(&log->terms, from);
@@ -174,7 +175,7 @@ int log_restart_after(struct log *log, uint64_t index, uint64_t term, struct rea
         rc = vote_write(log, NULL, 1, why);
     }
     if (rc == 0) {
-        rc = segment_begin(log, plan_take(&plan), index + 1, term, why);
+        rc = segment_begin(log, plan_take(&plan), index + 1, term, false, why);
     }
     plan_undo(log, &plan);
     if (rc != 0) {

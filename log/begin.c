@@ -33,6 +33,7 @@ int vote_write(struct log *log, const struct log_vote *vote, size_t segments, st
     record.mark = mark_now(log);
     if (log->current != NULL) { /* rule 11: its loss must not leave open where it began */
         record.newest = segment_place(log->current);
+        record.before_newest = log->current->before[0];
     }
     int rc = vote_save(&log->vote, &record); /* rule 2 */
     if (rc != 0) {
@@ -42,12 +43,27 @@ int vote_write(struct log *log, const struct log_vote *vote, size_t segments, st
     return 0;
 }
 
-static int write_header(struct log *log, const struct spare *spare,
-                        const struct segment_header *header) {
+int segment_write_header(const struct log *log, const struct segment *segment,
+                         struct disk_file *file) {
+    struct segment_header header = {.identity = log->identity,
+                                    .number = segment->number,
+                                    .first = segment->first,
+                                    .prev_term = segment->prev_term,
+                                    /* All of it is durable: whoever begins a segment synced what
+                                     * comes before it. Made in the new segment (rule 8). */
+                                    .mark_index = segment->first - 1,
+                                    .mark_term = segment->prev_term,
+                                    .capacity = segment->capacity,
+                                    .zeroed = segment->zeroed};
+    memcpy(header.before, segment->before, sizeof(header.before));
     uint8_t block[LOG_BLOCK];
-    segment_header_encode(header, block);
+    segment_header_encode(&header, block);
     struct slice part = slice_of(block, sizeof(block));
-    int rc = disk_write(spare->file, 0, &part, 1);
+    return disk_write(file, 0, &part, 1);
+}
+
+int segment_publish(struct log *log, const struct spare *spare, const struct segment *segment) {
+    int rc = segment_write_header(log, segment, spare->file);
     if (rc == 0) {
         rc = disk_sync(spare->file); /* rule 7: synced under the spare name ... */
     }
@@ -57,7 +73,7 @@ static int write_header(struct log *log, const struct spare *spare,
     char from_name[LOG_NAME_SIZE], to_name[LOG_NAME_SIZE];
     char from[LOG_PATH_SIZE], to[LOG_PATH_SIZE];
     spare_name(from_name, spare->number);
-    segment_name(to_name, header->number);
+    segment_name(to_name, segment->number);
     log_path(from, log->dir, from_name);
     log_path(to, log->dir, to_name);
     pthread_mutex_lock(&log->names_mutex);
@@ -73,35 +89,30 @@ static int write_header(struct log *log, const struct spare *spare,
     return rc;
 }
 
-static struct segment_place place_before(struct log *log, uint64_t first) {
-    struct segment_place place = {0};
+static void find_before(struct log *log, struct segment_header *header) {
     pthread_mutex_lock(&log->mutex);
-    for (size_t i = 0; i < log->segment_count && log->segments[i]->first < first; i++) {
-        place = segment_place(log->segments[i]);
+    for (size_t i = 0; i < log->segment_count && log->segments[i]->first < header->first; i++) {
+        header->before[0] = segment_place(log->segments[i]);
+        header->before[1] = log->segments[i]->before[0];
     }
     pthread_mutex_unlock(&log->mutex);
-    return place;
 }
 
 int segment_begin(struct log *log, struct spare *spare, uint64_t first, uint64_t prev_term,
-                  struct reason *why) {
+                  bool continues, struct reason *why) {
     ASSERT(log->next_number <= log->vote.record.segments_reserved);
-    struct segment_header header = {.identity = log->identity,
-                                    .number = log->next_number,
+    struct segment_header header = {.number = log->next_number,
                                     .first = first,
                                     .prev_term = prev_term,
-                                    /* All of it is durable: whoever begins a segment synced what
-                                     * comes before it. Made in the new segment (rule 8). */
-                                    .mark_index = first - 1,
-                                    .mark_term = prev_term,
-                                    .capacity = spare->capacity,
-                                    .zeroed = spare->zeroed,
-                                    .before = place_before(log, first)};
+                                    .zeroed = spare->zeroed};
+    if (continues) {
+        find_before(log, &header);
+    }
     struct segment *segment = segment_new(&header, spare->file, spare->capacity);
     int rc = segment != NULL ? 0 : LKV_ENOMEM;
     if (rc == 0) {
         log->next_number++; /* used, whatever happens next */
-        rc = write_header(log, spare, &header);
+        rc = segment_publish(log, spare, segment);
         spare->file = NULL; /* the segment's now */
     }
     spare_free(spare);
@@ -112,7 +123,7 @@ int segment_begin(struct log *log, struct spare *spare, uint64_t first, uint64_t
     /* Only now is the mark lowered, and what the cut made dead may go (rule 7). */
     live_cut(log, first);
     live_push(log, segment);
-    log->marked = (struct log_mark_value){
-        .segment = header.number, .index = header.mark_index, .term = header.mark_term};
+    log->marked =
+        (struct log_mark_value){.segment = header.number, .index = first - 1, .term = prev_term};
     return 0;
 }

@@ -57,8 +57,12 @@ static int check_fill(struct log *log, const struct entry *entries, size_t count
 }
 
 /* Where the entries of the gap were: between the last record before and the first one behind it. */
-static int find_hole(struct log *log, struct segment *segment, const struct log_gap *gap,
-                     struct fill_hole *hole) {
+int fill_find_hole(struct log *log, struct segment *segment, const struct log_gap *gap,
+                   struct fill_hole *hole) {
+    *hole = (struct fill_hole){.start = LOG_BLOCK, .end = LOG_BLOCK};
+    if (segment->file == NULL) {
+        return 0; /* lost: no room at all */
+    }
     pthread_mutex_lock(&log->mutex);
     uint64_t limit = segment == log->current ? segment->tail : segment->capacity;
     hole->start = segment_seek(segment, gap->first);
@@ -73,7 +77,11 @@ static int find_hole(struct log *log, struct segment *segment, const struct log_
         rc = 0;
         if (item.header.index < gap->first) {
             hole->start = item.end;
-        } else if (item.header.type != LOG_TYPE_MARK && item.header.index > gap->last) {
+        } else if (item.header.type == LOG_TYPE_MARK) {
+            continue; /* written over, if it is in the way: the vote has a newer one */
+        } else if (item.header.index == gap->first) {
+            hole->start = item.offset;
+        } else if (item.header.index > gap->last) {
             hole->end = item.offset;
             break;
         }
@@ -94,8 +102,8 @@ static bool is_writable(struct segment *segment, uint64_t from, uint64_t to) {
     return true;
 }
 
-int fill_verify(struct log *log, struct segment *segment, uint64_t from, uint64_t to,
-                const struct entry *entries, size_t count) {
+static int verify(struct log *log, struct segment *segment, uint64_t from, uint64_t to,
+                  const struct entry *entries, size_t count) {
     struct log_scan scan;
     int rc = log_scan_init(&scan, segment->file, &log->identity, segment->number, from, to,
                            LOG_SCAN_WINDOW);
@@ -138,23 +146,40 @@ static uint64_t bytes_of(const struct entry *entries, size_t count) {
     return bytes;
 }
 
-/* The entries are on disk: the gap shrinks. */
-static void publish(struct log *log, struct segment *segment, uint64_t end,
-                    const struct entry *entries, size_t count, struct log_terms_change *change) {
-    uint64_t first = entries[0].index, last = entries[count - 1].index;
-    pthread_mutex_lock(&log->mutex);
+void fill_publish(struct log *log, struct segment *segment, uint64_t end,
+                  const struct entry *entries, size_t count, struct log_terms_change *change) {
     log_terms_change(&log->terms, change);
-    segment_forget_between(segment, first, last);
     segment->tail = segment->tail < end ? end : segment->tail;
-    gaps_filled(log, last);
+    gaps_filled(log, entries[count - 1].index);
+}
+
+static int fill_in_place(struct log *log, struct segment *segment, uint64_t at,
+                         const struct entry *entries, size_t count, struct log_terms_change *change,
+                         struct reason *why) {
+    uint64_t end;
+    /* Points of records that were there may lead into the middle of those that come. */
+    pthread_mutex_lock(&log->mutex);
+    segment_forget_between(segment, entries[0].index, entries[count - 1].index);
     pthread_mutex_unlock(&log->mutex);
+    int rc = write_in_place(log, segment, at, entries, count, &end, why);
+    if (rc != 0) {
+        return rc;
+    }
+    if (verify(log, segment, at, end, entries, count) != 0) {
+        return reason_set(why, LKV_EDAMAGED, "%s: segment %llu: what was written reads otherwise",
+                          log->dir, (unsigned long long)segment->number);
+    }
+    pthread_mutex_lock(&log->mutex);
+    fill_publish(log, segment, end, entries, count, change);
+    pthread_mutex_unlock(&log->mutex);
+    return 0;
 }
 
 static int fill_segment(struct log *log, struct segment *segment, const struct log_gap *gap,
                         const struct entry *entries, size_t count, struct reason *why) {
     struct fill_hole hole;
     struct log_terms_change change;
-    int rc = find_hole(log, segment, gap, &hole);
+    int rc = fill_find_hole(log, segment, gap, &hole);
     if (rc == 0) {
         rc = batch_reserve(&log->batch, entries, count);
     }
@@ -165,19 +190,9 @@ static int fill_segment(struct log *log, struct segment *segment, const struct l
         return reason_set(why, rc, "%s: %s", log->dir, error_text(rc));
     }
     uint64_t end = hole.start + bytes_of(entries, count);
-    if (end <= hole.end && is_writable(segment, hole.start, end)) {
-        rc = write_in_place(log, segment, hole.start, entries, count, &end, why);
-        if (rc == 0 && fill_verify(log, segment, hole.start, end, entries, count) != 0) {
-            rc = reason_set(why, LKV_EDAMAGED, "%s: segment %llu: what was written reads otherwise",
-                            log->dir, (unsigned long long)segment->number);
-        }
-    } else {
-        rc = reason_set(why, LKV_EDAMAGED, "%s: segment %llu: no room where the entries were",
-                        log->dir, (unsigned long long)segment->number);
-    }
-    if (rc == 0) {
-        publish(log, segment, end, entries, count, &change);
-    }
+    rc = end <= hole.end && is_writable(segment, hole.start, end)
+             ? fill_in_place(log, segment, hole.start, entries, count, &change, why)
+             : rebuild_segment(log, segment, gap, entries, count, &change, why);
     mem_free(change.runs);
     batch_shrink(&log->batch);
     return rc;

@@ -89,7 +89,9 @@ void segment_header_encode(const struct segment_header *header, uint8_t *block) 
     write_u64(&writer, header->mark_term);
     write_u64(&writer, header->capacity);
     write_u64(&writer, header->zeroed); /* one byte, then seven reserved zeros */
-    write_place(&writer, &header->before);
+    for (size_t i = 0; i < SEGMENT_BEFORE; i++) {
+        write_place(&writer, &header->before[i]);
+    }
     block_end(&writer, block);
 }
 
@@ -109,7 +111,9 @@ int segment_header_decode(struct slice block, struct segment_header *header, str
     header->mark_term = read_u64(&reader);
     header->capacity = read_u64(&reader);
     header->zeroed = (read_u64(&reader) & 0xff) != 0;
-    header->before = read_place(&reader);
+    for (size_t i = 0; i < SEGMENT_BEFORE; i++) {
+        header->before[i] = read_place(&reader);
+    }
     /* A segment is only begun when everything before it is durable, and says so. */
     if (header->first == 0 || header->mark_index != header->first - 1 ||
         header->mark_term != header->prev_term) {
@@ -188,6 +192,7 @@ void vote_record_encode(const struct vote_record *record, uint8_t *block) {
     write_u32(&writer, record->copy);
     write_u32(&writer, record->end_unknown ? VOTE_END_UNKNOWN : 0);
     write_place(&writer, &record->newest);
+    write_place(&writer, &record->before_newest);
     block_end(&writer, block);
 }
 
@@ -210,5 +215,6 @@ int vote_record_decode(struct slice block, struct vote_record *record, struct re
     record->copy = read_u32(&reader);
     record->end_unknown = (read_u32(&reader) & VOTE_END_UNKNOWN) != 0;
     record->newest = read_place(&reader);
+    record->before_newest = read_place(&reader);
     return 0;
 }

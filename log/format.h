@@ -51,6 +51,8 @@ struct segment_place {
     uint64_t prev_term; /* term of first - 1 */
 };
 
+enum { SEGMENT_BEFORE = 2 };
+
 struct segment_header {
     struct log_identity identity;
     uint64_t number;
@@ -59,9 +61,10 @@ struct segment_header {
     uint64_t mark_index, mark_term;
     uint64_t capacity; /* size of the file */
     bool zeroed;       /* zero-filled before use, not recycled: what is behind the end is zeros */
-    /* The segment that holds entry first - 1, as its own header says it; number 0: none does. A lost
-     * header or file is thereby known from its successor (rule 11). */
-    struct segment_place before;
+    /* Rule 11: the segment that holds entry first - 1, and the one before that, as their own headers
+     * say it; number 0: none does. What a lost header said is thereby known from its successor, and
+     * so is that a whole file is missing. */
+    struct segment_place before[SEGMENT_BEFORE];
 };
 
 /* Writes LOG_BLOCK bytes. */
@@ -111,9 +114,10 @@ struct vote_record {
     uint32_t copy;     /* 0: written first in its save, 1: written second */
     uint64_t term, voted_for;
     struct log_mark_value mark;
-    uint64_t segments_reserved;  /* rule 6: no segment number above it was ever written */
-    bool end_unknown;            /* rule 11: more may have been durable than can be known */
-    struct segment_place newest; /* the mark's segment; number 0: it is not known */
+    uint64_t segments_reserved; /* rule 6: no segment number above it was ever written */
+    bool end_unknown;           /* rule 11: more may have been durable than can be known */
+    /* The mark's segment and the one before it, as in its header; number 0: not known. */
+    struct segment_place newest, before_newest;
 };
 
 void vote_record_encode(const struct vote_record *record, uint8_t *block); /* LOG_BLOCK bytes */

@@ -126,14 +126,17 @@ static int unreadable_end(struct log *log, uint64_t from, uint64_t last, uint64_
     return rc < 0 ? rc : 0;
 }
 
-/* Under the mutex. The last entry of the segment that holds `index`. */
-static uint64_t segment_end(const struct log *log, uint64_t index) {
-    for (size_t i = 0; i < log->segment_count; i++) {
-        if (log->segments[i]->first > index) {
-            return log->segments[i]->first - 1;
-        }
+/* Under the mutex. The last entry of the segment that holds `index`, which is rotten. */
+static uint64_t segment_end(struct log *log, uint64_t index) {
+    uint64_t end = log->last;
+    size_t i = log->segment_count;
+    while (i > 0 && log->segments[i - 1]->first > index) {
+        end = log->segments[--i]->first - 1;
     }
-    return log->last;
+    if (i > 0) {
+        log->segments[i - 1]->rotten = true;
+    }
+    return end;
 }
 
 /* Adds [first, last], unless the log was cut since `cuts` was read: then 1, look again. */

@@ -104,8 +104,15 @@ struct segment *live_pin(struct log *log, uint64_t index); /* NULL: none holds i
 void live_unpin(struct log *log, struct segment *segment);
 
 /* begin.c: a new newest segment */
+/* Takes the spare, always. `continues`: what comes before it in the log still counts. */
 MUST_USE int segment_begin(struct log *log, struct spare *spare, uint64_t first, uint64_t prev_term,
-                           struct reason *why); /* takes the spare, always */
+                           bool continues, struct reason *why);
+/* Writes the block; no sync. */
+MUST_USE int segment_write_header(const struct log *log, const struct segment *segment,
+                                  struct disk_file *file);
+/* Header into the spare's file, synced; then the segment's name for it, and that durable. */
+MUST_USE int segment_publish(struct log *log, const struct spare *spare,
+                             const struct segment *segment);
 /* Saves `vote` (NULL: no new one) and whatever is needed to use `segments` new numbers. */
 MUST_USE int vote_write(struct log *log, const struct log_vote *vote, size_t segments,
                         struct reason *why);
@@ -131,8 +138,17 @@ MUST_USE int append_entries(struct log *log, const struct entry *entries, size_t
 struct fill_hole {
     uint64_t start, end; /* offsets in the segment's file */
 };
-MUST_USE int fill_verify(struct log *log, struct segment *segment, uint64_t from, uint64_t to,
-                         const struct entry *entries, size_t count); /* LKV_EDAMAGED */
+/* Between the last record before the gap and the first one behind it. */
+MUST_USE int fill_find_hole(struct log *log, struct segment *segment, const struct log_gap *gap,
+                            struct fill_hole *hole);
+/* Under the mutex: the entries are on disk in `segment`, the gap shrinks. */
+void fill_publish(struct log *log, struct segment *segment, uint64_t end,
+                  const struct entry *entries, size_t count, struct log_terms_change *change);
+
+/* rebuild.c: a new file for `old`, which the caller has pinned, with `entries` in it. */
+MUST_USE int rebuild_segment(struct log *log, struct segment *old, const struct log_gap *gap,
+                             const struct entry *entries, size_t count,
+                             struct log_terms_change *change, struct reason *why);
 
 /* batch.c */
 MUST_USE int batch_reserve(struct batch *batch, const struct entry *entries, size_t count);

@@ -30,9 +30,13 @@ void live_push(struct log *log, struct segment *segment) {
 /* Under the mutex. The file waits for the bulk thread: unlinking 64 MiB can take as long as a
  * sync, and the log thread has votes to write. Returns the segment if it is to be freed now. */
 static struct segment *bury(struct log *log, struct segment *segment) {
-    ASSERT(log->dead_count < log->dead_capacity);
-    log->dead[log->dead_count++] = (struct dead_file){
-        .number = segment->number, .capacity = segment->capacity, .recyclable = segment->pins == 0};
+    if (segment->file != NULL) { /* else it was lost, and never rebuilt */
+        ASSERT(log->dead_count < log->dead_capacity);
+        log->dead[log->dead_count++] =
+            (struct dead_file){.number = segment->number,
+                               .capacity = segment->capacity,
+                               .recyclable = segment->pins == 0 && !segment->rotten};
+    }
     segment->dropped = true;
     return segment->pins == 0 ? segment : NULL; /* else the last reader frees it */
 }

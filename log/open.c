@@ -1,6 +1,6 @@
 /* log_open and log_close.
  *
- *   read everything -> damaged? refuse, nothing changed
+ *   read everything -> damaged, and nobody to mend it? refuse, nothing changed
  *   else rule 9: rewrite + sync what may only be in the page cache: records above the mark,
  *        headers, the directory, both vote slots -> the segment behind a torn tail -> a synced mark
  */
@@ -52,6 +52,16 @@ static void log_free(struct log *log) {
 /* No log ever gets there; what says so is no number of ours. */
 #define NUMBER_MAX (UINT64_MAX / 2)
 
+static int adopt_gaps(struct log *log, const struct recovery_damage *damage) {
+    int rc = 0;
+    pthread_mutex_lock(&log->mutex);
+    for (size_t i = 0; i < damage->gap_count && rc == 0; i++) {
+        rc = gaps_add(log, &damage->gaps[i]);
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return rc;
+}
+
 /* Takes over what recovery found. */
 static int adopt(struct log *log, struct recovery *found) {
     log->vote = found->vote;
@@ -72,31 +82,50 @@ static int adopt(struct log *log, struct recovery *found) {
         return LKV_ENOMEM;
     }
     for (size_t i = 0; i < found->segment_count; i++) {
+        found->segments[i]->rotten = found->damage.found;
         log->bytes += found->segments[i]->capacity;
         live_push(log, found->segments[i]);
     }
     found->segment_count = 0;
-    for (size_t i = 0; i < found->dead_count; i++) {
+    for (size_t i = 0; i < found->dead_count && !found->keeps_dead; i++) {
+        found->dead[i]->rotten = found->damage.found;
         log->bytes += found->dead[i]->capacity;
         live_bury(log, found->dead[i]);
     }
-    found->dead_count = 0;
-    return 0;
+    found->dead_count = found->keeps_dead ? found->dead_count : 0;
+    return adopt_gaps(log, &found->damage);
 }
 
-/* Copies a part of a file onto itself, so that a sync has something to bring to the disk. */
-static int rewrite(struct disk_file *file, uint64_t from, uint64_t to) {
+/* Copies a part of a file onto itself, so that a sync has something to bring to the disk. With
+ * `passes`, sectors that cannot be read (S11) are left alone: no record that counts lies in them. */
+static int rewrite_piece(struct disk_file *file, uint64_t from, uint8_t *bytes, size_t size,
+                         bool passes) {
+    size_t got;
+    int rc = disk_read(file, from, bytes, size, &got);
+    if (rc == LKV_EIO && passes && size > LOG_SCAN_SECTOR) {
+        rc = 0;
+        for (uint64_t to = from + size; rc == 0 && from < to;) {
+            size_t step = (size_t)(LOG_SCAN_SECTOR - from % LOG_SCAN_SECTOR);
+            step = to - from < step ? (size_t)(to - from) : step;
+            rc = rewrite_piece(file, from, bytes, step, true);
+            from += step;
+        }
+        return rc;
+    }
+    if (rc != 0) {
+        return rc == LKV_EIO && passes ? 0 : rc;
+    }
+    struct slice part = slice_of(bytes, got);
+    return got > 0 ? disk_write(file, from, &part, 1) : 0;
+}
+
+static int rewrite(struct disk_file *file, uint64_t from, uint64_t to, bool passes) {
     size_t capacity = to - from < LOG_SCAN_WINDOW ? (size_t)(to - from) : LOG_SCAN_WINDOW;
     uint8_t *bytes = mem_alloc(capacity);
     int rc = bytes != NULL ? 0 : LKV_ENOMEM;
     while (rc == 0 && from < to) {
         size_t step = to - from < capacity ? (size_t)(to - from) : capacity;
-        size_t got;
-        rc = disk_read(file, from, bytes, step, &got);
-        if (rc == 0 && got > 0) {
-            struct slice part = slice_of(bytes, got);
-            rc = disk_write(file, from, &part, 1);
-        }
+        rc = rewrite_piece(file, from, bytes, step, passes);
         from += step;
     }
     mem_free(bytes);
@@ -104,13 +133,17 @@ static int rewrite(struct disk_file *file, uint64_t from, uint64_t to) {
 }
 
 /* Rule 9: after SIGKILL or a failed fsync the page cache shows bytes that the disk does not have,
- * and calls them clean: only writing them again makes a sync mean something. */
+ * and calls them clean: only writing them again makes a sync mean something. A header that was lost
+ * and is known from elsewhere is thereby restored. */
 static int rewrite_segments(struct log *log, uint64_t from) {
     for (size_t i = 0; i < log->segment_count; i++) {
         struct segment *segment = log->segments[i];
-        int rc = rewrite(segment->file, 0, LOG_BLOCK);
+        if (segment->file == NULL || segment->capacity == 0) {
+            continue; /* lost */
+        }
+        int rc = segment_write_header(log, segment, segment->file);
         if (rc == 0 && segment == log->current && from < segment->tail) {
-            rc = rewrite(segment->file, from, segment->tail);
+            rc = rewrite(segment->file, from, segment->tail, log->options.mend);
         }
         if (rc == 0) {
             rc = disk_sync(segment->file);
@@ -137,7 +170,7 @@ static void trace_torn(const struct log *log, const struct recovery *found) {
 }
 
 /* A new newest segment behind a torn tail, behind an image, or the very first one. */
-static int begin_behind(struct log *log, struct reason *why) {
+static int begin_behind(struct log *log, bool superseded, struct reason *why) {
     struct write_plan plan = {0};
     int rc = plan_segment(log, &plan, 0, why);
     if (rc == 0) {
@@ -145,7 +178,7 @@ static int begin_behind(struct log *log, struct reason *why) {
     }
     if (rc == 0) {
         rc = segment_begin(log, plan_take(&plan), log->last + 1,
-                           log_terms_at(&log->terms, log->last), why);
+                           log_terms_at(&log->terms, log->last), !superseded, why);
     }
     plan_undo(log, &plan);
     if (rc == 0) {
@@ -165,18 +198,31 @@ static struct log_vote vote_at_open(const struct log *log, const struct recovery
     return term > vote.term ? (struct log_vote){.term = term} : vote;
 }
 
+/* Rule 11: before anything else. The next open may find a newer segment that looks fine. */
+static int admit_unknown_end(struct log *log, const struct recovery *found) {
+    if (!found->damage.end_unknown || log->vote.record.end_unknown) {
+        return 0;
+    }
+    struct vote_record record = log->vote.record;
+    record.end_unknown = true;
+    return vote_save(&log->vote, &record);
+}
+
 static int make_durable(struct log *log, const struct recovery *found, struct reason *why) {
-    int rc = rewrite_segments(log, found->rewrite_from);
+    int rc = admit_unknown_end(log, found);
+    if (rc == 0) {
+        rc = rewrite_segments(log, found->rewrite_from);
+    }
     if (rc != 0) {
         return reason_set(why, rc, "%s: cannot write again what was read: %s", log->dir,
                           error_text(rc));
     }
     struct log_vote vote = vote_at_open(log, found);
-    bool begins = found->needs_segment || log->current == NULL;
+    bool begins = found->needs_segment || found->lost_newest || log->current == NULL;
     if (begins) {
         rc = vote_write(log, &vote, 1, why); /* both slots, before the torn-tail segment */
         if (rc == 0) {
-            rc = begin_behind(log, why);
+            rc = begin_behind(log, found->superseded, why);
         }
         if (rc != 0) {
             return rc;
@@ -217,12 +263,20 @@ static int show_state(struct log *log, struct log_state *state) {
 
 static int open_found(struct log *log, struct recovery *found, struct log_state *state,
                       struct reason *why) {
-    if (found->damage.found) {
-        return reason_set(why, LKV_EDAMAGED, "%s", found->damage.first.text);
+    const struct recovery_damage *damage = &found->damage;
+    bool mends = log->options.mend && !damage->no_vote && !damage->contradiction;
+    if (damage->found && !mends) {
+        return reason_set(why, LKV_EDAMAGED, "%s", damage->first.text);
     }
     bool unused = found->segment_count == 0 && found->vote.record.term == 0;
     *state =
         (struct log_state){.blank = found->blank || unused, .cut_records = found->torn_records};
+    if (damage->found) {
+        state->damage = damage->first;
+        trace_line(log->options.trace, TRACE_ERROR, "log.damaged", "%s (%zu gaps%s)",
+                   damage->first.text, damage->gap_count,
+                   damage->end_unknown ? ", the end is unknown" : "");
+    }
     int rc = adopt(log, found);
     if (rc == 0 && found->blank) {
         rc = vote_create(&log->vote, log->disk, log->dir, &log->identity, why);
@@ -254,6 +308,7 @@ int log_open(struct log **out, struct disk *disk, const char *dir,
     struct recovery_source source = {.disk = disk,
                                      .dir = dir,
                                      .open_flags = DISK_WRITE,
+                                     .mend = options->mend,
                                      .identity = &log->identity,
                                      .image_index = image_index,
                                      .image_term = image_term};

@@ -1,4 +1,4 @@
-/* Second half of recovery: the chain of records, and what is damaged, torn or dead. */
+/* Third part of recovery: the chain of records, and what is damaged, torn or dead. */
 #include "log/recover.h"
 
 #include "base/mem.h"
@@ -9,11 +9,14 @@ struct chain {
     struct recovery *recovery;
     const struct recovery_source *source;
     bool started;
-    bool conflict; /* the newest evidence at the image's index contradicts the image */
-    bool stopped;  /* torn here: nothing behind it counts */
+    bool conflict;            /* the newest evidence at the image's index contradicts the image */
+    bool stopped;             /* torn here: nothing behind it counts */
+    bool again;               /* a segment was given another first index: from the start */
+    struct segment *previous; /* the live segment before this one */
     /* where we are, for reports */
     struct segment *segment;
     struct log_scan *scan;
+    uint64_t hole_end; /* where the present record starts */
     bool is_newest;
 };
 
@@ -52,23 +55,20 @@ static void start_at(struct chain *chain, uint64_t index, uint64_t term) {
     compare_with_image(chain, index, term);
 }
 
-static int add_gap(struct recovery *recovery, uint64_t first, uint64_t last, uint64_t term) {
-    struct recovery_damage *damage = &recovery->damage;
-    struct recovery_gap *grown =
+static int add_gap(struct chain *chain, uint64_t first, uint64_t last, uint64_t term) {
+    struct recovery_damage *damage = &chain->recovery->damage;
+    struct log_gap *grown =
         mem_array_grow(damage->gaps, &damage->gap_capacity, damage->gap_count + 1, sizeof(*grown));
     if (grown == NULL) {
         return LKV_ENOMEM;
     }
     damage->gaps = grown;
-    grown[damage->gap_count++] =
-        (struct recovery_gap){.first = first, .last = last, .known_term = term};
+    grown[damage->gap_count++] = (struct log_gap){.first = first, .last = last, .last_term = term};
     return 0;
 }
 
-/* Entries [first, last] were acknowledged and are not readable (an empty range: terms that do not
- * fit together). The chain goes on behind them, so that the report is complete. */
-static int damaged(struct chain *chain, uint64_t first, uint64_t last, uint64_t known_term,
-                   uint64_t offset, const char *found) {
+static int report(struct chain *chain, uint64_t first, uint64_t known_term, uint64_t offset,
+                  const char *found) {
     const struct log_terms *terms = &chain->recovery->terms;
     char name[LOG_NAME_SIZE];
     struct recovery_finding finding = {.file = file_of(chain, name),
@@ -77,13 +77,70 @@ static int damaged(struct chain *chain, uint64_t first, uint64_t last, uint64_t 
                                        .term = known_term,
                                        .text = known_term != 0 ? "crc mismatch (acknowledged)"
                                                                : "no valid record (acknowledged)"};
-    int rc = recovery_damaged(chain->recovery, chain->source, &finding,
-                              "expected entry %llu after (%llu, term %llu), found %s "
-                              "(acknowledged: the mark is %llu)",
-                              (unsigned long long)first, (unsigned long long)terms->last,
-                              (unsigned long long)log_terms_at(terms, terms->last), found,
-                              (unsigned long long)chain->recovery->mark.index);
-    return rc != 0 ? rc : add_gap(chain->recovery, first, greatest(first, last), known_term);
+    return recovery_damaged(chain->recovery, chain->source, &finding,
+                            "expected entry %llu after (%llu, term %llu), found %s "
+                            "(acknowledged: the mark is %llu)",
+                            (unsigned long long)first, (unsigned long long)terms->last,
+                            (unsigned long long)log_terms_at(terms, terms->last), found,
+                            (unsigned long long)chain->recovery->mark.index);
+}
+
+/* Entries from the chain's end to `last` were acknowledged and are not readable; what follows says
+ * that the last one has `last_term`. The chain goes on behind them. */
+static int lose(struct chain *chain, uint64_t last, uint64_t last_term) {
+    struct log_terms *terms = &chain->recovery->terms;
+    uint64_t first = terms->last + 1;
+    if (log_terms_reserve(terms, 2) != 0) {
+        return LKV_ENOMEM;
+    }
+    log_terms_skip(terms, last, last_term);
+    return add_gap(chain, first, last, last_term);
+}
+
+/* Is what is missing before this segment's first entry the end of the one before it? Else what the
+ * chain holds may have been cut off by something that is lost. */
+static bool follows_directly(const struct chain *chain) {
+    const struct segment *segment = chain->segment, *previous = chain->previous;
+    uint64_t before = segment->before[0].number;
+    return previous != NULL && (before == previous->number ||
+                                /* Numbers of one life have no holes: it was begun right after. */
+                                (before == 0 && previous->number + 1 == segment->number));
+}
+
+/* Rule 11: nothing says what this segment cut off. So everything behind the image up to its first
+ * record is missing, as if it began there; what older segments hold of it is kept and not used. */
+static int distrust_older(struct chain *chain) {
+    struct recovery *recovery = chain->recovery;
+    chain->segment->first = chain->source->image_index + 1;
+    chain->segment->prev_term = chain->source->image_term;
+    memset(chain->segment->before, 0, sizeof(chain->segment->before));
+    recovery->keeps_dead = true;
+    chain->again = true;
+    return 0;
+}
+
+/* What something valid says about the entry before `index` does not continue the chain, and that was
+ * acknowledged. */
+static int damaged(struct chain *chain, uint64_t index, uint64_t prev_term, bool is_header,
+                   uint64_t offset, const char *found) {
+    struct log_terms *terms = &chain->recovery->terms;
+    uint64_t image = chain->source->image_index;
+    if (terms->last < image) {
+        start_at(chain, image, chain->source->image_term); /* rule 14 */
+    }
+    bool fits = terms->last + 1 < index && prev_term >= log_terms_at(terms, terms->last);
+    if (is_header && chain->source->mend && chain->segment->first > image + 1 &&
+        (!fits || !follows_directly(chain))) {
+        return distrust_older(chain);
+    }
+    uint64_t first = greatest(least(index - 1, terms->last + 1), image + 1);
+    int rc = report(chain, first, 0, offset, found);
+    if (rc != 0 || !fits) {
+        chain->recovery->damage.contradiction |= !fits;
+        start_at(chain, index - 1, prev_term);
+        return rc;
+    }
+    return lose(chain, index - 1, prev_term);
 }
 
 /* Something valid says that the entry before `index` has `prev_term`: does the chain agree? What a
@@ -113,9 +170,11 @@ static int expect(struct chain *chain, uint64_t index, uint64_t prev_term, bool 
         chain->stopped = true; /* rule 8: above the mark = torn */
         return 0;
     }
-    int rc = damaged(chain, least(missing, index - 1), index - 1, 0, offset, found);
-    start_at(chain, index - 1, prev_term);
-    return rc;
+    if (chain->is_newest && !is_header) {
+        /* Rule 9 is about what can be read; nothing of a hole is written again. */
+        chain->recovery->rewrite_from = greatest(chain->recovery->rewrite_from, chain->hole_end);
+    }
+    return damaged(chain, index, prev_term, is_header, offset, found);
 }
 
 static int accept(struct chain *chain, const struct log_scan_item *item) {
@@ -142,15 +201,19 @@ static int bad_payload(struct chain *chain, const struct log_scan_item *item) {
         chain->stopped = true;
         return 0;
     }
-    int rc = 0;
-    if (header->index > chain->source->image_index) {
-        rc = damaged(chain, header->index, header->index, header->term, item->offset,
-                     "crc mismatch in its payload");
-    }
-    start_at(chain, header->index, header->term);
     chain->segment->last = header->index;
     chain->segment->tail = item->end;
-    return rc;
+    if (header->index <= chain->source->image_index) {
+        start_at(chain, header->index, header->term);
+        return 0;
+    }
+    if (chain->is_newest) {
+        chain->recovery->rewrite_from = item->end;
+    }
+    int rc = report(chain, header->index, header->term, item->offset,
+                    chain->scan->unreadable ? "sectors that cannot be read"
+                                            : "crc mismatch in its payload");
+    return rc != 0 ? rc : lose(chain, header->index, header->term);
 }
 
 static int torn_item(struct chain *chain, const struct log_scan_item *item) {
@@ -164,6 +227,7 @@ static int torn_item(struct chain *chain, const struct log_scan_item *item) {
                                            .index = item->header.index,
                                            .term = item->header.term,
                                            .text = "above the mark of a lost segment"};
+        recovery->damage.contradiction = true;
         return recovery_damaged(recovery, chain->source, &finding,
                                 "expected nothing above the mark %llu, found entry %llu",
                                 (unsigned long long)recovery->mark.index,
@@ -178,6 +242,7 @@ static int torn_item(struct chain *chain, const struct log_scan_item *item) {
 }
 
 static int one_record(struct chain *chain, const struct log_scan_item *item) {
+    chain->hole_end = item->offset;
     int rc = expect(chain, item->header.index, item->header.prev_term, false,
                     item->after_hole ? item->hole_at : item->offset,
                     item->after_hole ? "bytes without a valid checksum" : "another record");
@@ -192,12 +257,24 @@ static int one_record(struct chain *chain, const struct log_scan_item *item) {
     return intact ? accept(chain, item) : bad_payload(chain, item);
 }
 
+/* What a gap held may have been written in front of where it was (fill.c), and its old header still
+ * be whole: the same entry once more. */
+static bool is_repeated(const struct chain *chain, const struct log_scan_item *item) {
+    const struct log_terms *terms = &chain->recovery->terms;
+    uint64_t index = item->header.index;
+    return chain->segment->last >= index && index <= terms->last && index > terms->base_index &&
+           log_terms_at(terms, index) == item->header.term;
+}
+
 static int one_item(struct chain *chain, const struct log_scan_item *item) {
     int rc = 0;
     if (!chain->stopped) {
         if (item->header.type == LOG_TYPE_MARK) {
             chain->segment->tail = item->end;
             return observe(chain, LOG_MARK, item, NULL);
+        }
+        if (is_repeated(chain, item)) {
+            return 0;
         }
         rc = one_record(chain, item);
     }
@@ -248,25 +325,37 @@ static int look_behind_end(struct chain *chain) {
     return rc;
 }
 
+static int walk_file(struct chain *chain, uint64_t bound) {
+    struct segment *segment = chain->segment;
+    struct log_scan *scan = chain->scan;
+    if (chain->is_newest) {
+        scan->limit = chain->recovery->headers_end; /* find_mark has seen what is behind */
+    }
+    int rc = walk_records(chain, bound);
+    scan->limit = segment->capacity;
+    return rc == 0 && chain->is_newest ? look_behind_end(chain) : rc;
+}
+
 static int walk_segment(struct chain *chain, struct segment *segment, uint64_t bound,
                         struct reason *why) {
     chain->segment = segment;
-    struct log_scan scan;
-    int rc = log_scan_init(&scan, segment->file, &chain->recovery->vote.record.identity,
-                           segment->number, LOG_BLOCK, segment->capacity, LOG_SCAN_WINDOW);
-    chain->scan = &scan;
-    if (rc == 0 && segment->first <= bound) {
+    int rc = 0;
+    if (segment->first <= bound) {
         rc = expect(chain, segment->first, segment->prev_term, true, 0, "the next segment");
+        chain->previous = segment;
     }
-    if (chain->is_newest) {
-        scan.limit = chain->recovery->headers_end; /* find_mark has seen what is behind */
+    if (rc != 0 || chain->again) {
+        return rc;
     }
+    if (segment->file == NULL) {
+        chain->recovery->needs_segment |= chain->is_newest;
+        return 0;
+    }
+    struct log_scan scan;
+    rc = recovery_scan_init(chain->recovery, chain->source, segment, &scan);
+    chain->scan = &scan;
     if (rc == 0) {
-        rc = walk_records(chain, bound);
-    }
-    scan.limit = segment->capacity;
-    if (rc == 0 && chain->is_newest) {
-        rc = look_behind_end(chain);
+        rc = walk_file(chain, bound);
     }
     if (rc < 0) {
         char name[LOG_NAME_SIZE];
@@ -279,12 +368,15 @@ static int walk_segment(struct chain *chain, struct segment *segment, uint64_t b
 
 /* Rule 8: the scan for marks passes holes to the newest segment's end. Older segments need none:
  * the newest header's mark beats them. */
-static int find_mark(struct recovery *recovery, struct reason *why) {
+static int find_mark(struct recovery *recovery, const struct recovery_source *source,
+                     struct reason *why) {
     const struct segment *newest = recovery->segments[recovery->segment_count - 1];
+    if (newest->file == NULL) {
+        return 0;
+    }
     struct log_scan scan;
     struct log_scan_item item;
-    int rc = log_scan_init(&scan, newest->file, &recovery->vote.record.identity, newest->number,
-                           LOG_BLOCK, newest->capacity, LOG_SCAN_WINDOW);
+    int rc = recovery_scan_init(recovery, source, newest, &scan);
     while (rc == 0 && (rc = log_scan_next(&scan, &item)) == 1) {
         struct log_mark_value mark = {.segment = newest->number,
                                       .index = item.header.mark_index,
@@ -302,31 +394,49 @@ static int find_mark(struct recovery *recovery, struct reason *why) {
     return rc;
 }
 
-/* Rule 7: what a later segment begins with, or before, is not an earlier one's any more. */
-static uint64_t bound_of(const struct recovery *recovery, size_t i) {
-    uint64_t bound = UINT64_MAX - 1;
-    for (size_t later = i + 1; later < recovery->segment_count; later++) {
-        bound = least(bound, recovery->segments[later]->first - 1);
-    }
-    return bound;
-}
-
 static int walk_all(struct chain *chain, struct reason *why) {
     struct recovery *recovery = chain->recovery;
     for (size_t i = 0; i < recovery->segment_count; i++) {
         struct segment *segment = recovery->segments[i];
-        uint64_t bound = bound_of(recovery, i);
+        uint64_t bound = recovery_bound(recovery, i);
         chain->is_newest = i + 1 == recovery->segment_count;
         bool dead = segment->first > bound; /* rule 7: skipped before gaps are judged */
         if (dead && chain->source->observer == NULL) {
             continue;
         }
         int rc = walk_segment(chain, segment, bound, why);
-        if (rc != 0) {
+        if (rc != 0 || chain->again) {
             return rc;
         }
     }
     return 0;
+}
+
+/* As before the walk. */
+static void forget_walk(struct chain *chain) {
+    struct recovery *recovery = chain->recovery;
+    recovery->rewrite_from = LOG_BLOCK;
+    recovery->needs_segment = false;
+    recovery->torn_records = recovery->torn_offset = 0;
+    recovery->damage.gap_count = 0;
+    log_terms_restart(&recovery->terms, chain->source->image_index, chain->source->image_term);
+    for (size_t i = 0; i < recovery->segment_count; i++) {
+        struct segment *segment = recovery->segments[i];
+        segment->last = segment->first - 1;
+        segment->tail = LOG_BLOCK;
+        segment->point_count = 0;
+    }
+    *chain = (struct chain){.recovery = recovery, .source = chain->source};
+}
+
+/* Each round gives one segment its final first index. */
+static int walk_until_settled(struct chain *chain, struct reason *why) {
+    int rc;
+    do {
+        forget_walk(chain);
+        rc = walk_all(chain, why);
+    } while (rc == 0 && chain->again);
+    return rc;
 }
 
 /* Rule 8: the mark says that there is more than can be read. */
@@ -341,7 +451,27 @@ static int missing_end(struct chain *chain, uint64_t first) {
                               "expected entries %llu to %llu, found no valid record "
                               "(acknowledged)",
                               (unsigned long long)first, (unsigned long long)mark->index);
-    return rc != 0 ? rc : add_gap(chain->recovery, first, mark->index, 0);
+    struct recovery *recovery = chain->recovery;
+    recovery->needs_segment = true; /* what is appended now comes behind them */
+    if (mark->term < log_terms_at(&recovery->terms, recovery->terms.last)) {
+        recovery->damage.contradiction = true;
+        return rc;
+    }
+    if (recovery->terms.last + 1 < first) {
+        start_at(chain, first - 1, chain->source->image_term); /* rule 14 */
+    }
+    return rc != 0 ? rc : lose(chain, mark->index, mark->term);
+}
+
+/* Of such an entry the terms state only what it lies between. */
+static bool is_term_unknown(const struct recovery *recovery, uint64_t index) {
+    for (size_t i = 0; i < recovery->damage.gap_count; i++) {
+        const struct log_gap *gap = &recovery->damage.gaps[i];
+        if (gap->first <= index && index < gap->last) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The log's end against the mark and the image. */
@@ -353,7 +483,9 @@ static int judge_end(struct chain *chain) {
     if (chain->conflict) {
         /* The image was installed over this log and the process died before it restarted it. */
         recovery->superseded = recovery->needs_segment = true;
-        recovery->damage.found = recovery->damage.end_unknown; /* of entries that count no more */
+        /* Of entries that count no more. */
+        recovery->damage.found = recovery->damage.files;
+        recovery->damage.contradiction = false;
         recovery->damage.gap_count = 0;
         log_terms_restart(terms, image, chain->source->image_term);
         return 0;
@@ -362,13 +494,14 @@ static int judge_end(struct chain *chain) {
         return missing_end(chain, greatest(terms->last, image) + 1);
     }
     if (mark->index > image && mark->index > terms->base_index &&
-        log_terms_at(terms, mark->index) != mark->term) {
+        !is_term_unknown(recovery, mark->index) && log_terms_at(terms, mark->index) != mark->term) {
         char name[LOG_NAME_SIZE];
         struct recovery_finding finding = {.file = file_of(chain, name),
                                            .offset = LOG_BLOCK,
                                            .index = mark->index,
                                            .term = mark->term,
                                            .text = "term differs from the mark's"};
+        recovery->damage.contradiction = true;
         return recovery_damaged(recovery, chain->source, &finding,
                                 "expected entry %llu of term %llu, found term %llu",
                                 (unsigned long long)mark->index, (unsigned long long)mark->term,
@@ -381,12 +514,26 @@ static int judge_end(struct chain *chain) {
     return 0;
 }
 
+/* What a gap at a segment's end took is still the segment's. */
+static void reach_over_gaps(struct recovery *recovery) {
+    for (size_t n = 0; n < recovery->damage.gap_count; n++) {
+        const struct log_gap *gap = &recovery->damage.gaps[n];
+        for (size_t i = recovery->segment_count; i-- > 0;) {
+            struct segment *segment = recovery->segments[i];
+            if (segment->first <= gap->first && gap->last <= recovery_bound(recovery, i)) {
+                segment->last = greatest(segment->last, gap->last);
+                break;
+            }
+        }
+    }
+}
+
 /* Parts the dead segments from the live ones, once it is known where the log begins. */
 static void separate_dead(struct recovery *recovery) {
     size_t live = 0;
     for (size_t i = 0; i < recovery->segment_count; i++) {
         struct segment *segment = recovery->segments[i];
-        uint64_t bound = bound_of(recovery, i);
+        uint64_t bound = recovery_bound(recovery, i);
         bool newest = i + 1 == recovery->segment_count;
         bool below = least(segment->last, bound) <= recovery->terms.base_index;
         segment->last = least(segment->last, bound);
@@ -407,28 +554,25 @@ int recovery_run(struct recovery *recovery, const struct recovery_source *source
     if (rc != 0) {
         return rc;
     }
-    if (recovery->vote.record.mark.segment > recovery->highest_number) {
-        recovery->damage.end_unknown = true; /* rule 8 */
-        struct recovery_finding finding = {.file = LOG_VOTE_NAME, .text = "segment missing"};
-        rc = recovery_damaged(recovery, source, &finding,
-                              "its mark names segment %llu, found none above %llu",
-                              (unsigned long long)recovery->vote.record.mark.segment,
-                              (unsigned long long)recovery->highest_number);
-    }
     recovery->mark = log_mark_newer(recovery->mark, recovery->vote.record.mark);
     log_terms_restart(&recovery->terms, source->image_index, source->image_term);
+    if (rc == 0) {
+        rc = recovery_place_segments(recovery, source, why);
+        recovery->damage.files = recovery->damage.found;
+    }
     if (rc != 0 || recovery->segment_count == 0) {
         recovery->needs_segment = true;
         return rc;
     }
-    rc = find_mark(recovery, why);
+    rc = find_mark(recovery, source, why);
     if (rc == 0) {
-        rc = walk_all(&chain, why);
+        rc = walk_until_settled(&chain, why);
     }
     if (rc == 0) {
         rc = judge_end(&chain);
     }
     if (rc == 0) {
+        reach_over_gaps(recovery);
         separate_dead(recovery);
     }
     return rc;

@@ -19,16 +19,13 @@
 #include "log/terms.h"
 #include "log/vote.h"
 
-/* Entries that were durable and cannot be read. */
-struct recovery_gap {
-    uint64_t first, last;
-    uint64_t known_term; /* of the one entry, when its header is intact; else 0 */
-};
-
 struct recovery_damage {
     bool found;
-    bool end_unknown; /* a header, a segment or both vote slots are lost: more may be missing */
-    struct recovery_gap *gaps; /* owned, ascending */
+    bool files;           /* found in names, headers or the vote */
+    bool no_vote;         /* neither slot can be read: nobody can repair that (rule 11) */
+    bool contradiction;   /* valid records or marks that cannot belong to one log: nor that */
+    bool end_unknown;     /* the newest segment is lost: more may be missing than its marks say */
+    struct log_gap *gaps; /* owned, ascending; each within one segment */
     size_t gap_count, gap_capacity;
     struct reason first; /* file:offset, expected and found, of the first finding */
 };
@@ -53,10 +50,14 @@ struct recovery {
     bool blank; /* neither a vote nor a segment */
     struct vote_file vote;
     int vote_slots_valid;
-    struct segment **segments; /* owned until taken; every readable header, ascending */
+    struct segment **segments; /* owned until taken; ascending. A lost file's has no file */
     size_t segment_count;      /* the live ones come to [0, segment_count) ... */
     struct segment **dead;     /* ... and these hold nothing that counts any more */
     size_t dead_count;
+    size_t segment_capacity; /* of both */
+    bool
+        lost_newest; /* nothing is known of it but that it was: a newer one must say that it is dead */
+    bool keeps_dead;         /* what they hold is not counted, but not known to be worthless */
     uint64_t highest_number; /* of any name or header */
     struct log_mark_value mark;
     struct log_terms terms; /* what is readable and live */
@@ -72,7 +73,8 @@ struct recovery {
 struct recovery_source {
     struct disk *disk;
     const char *dir;
-    int open_flags;                           /* DISK_READ or DISK_WRITE */
+    int open_flags; /* DISK_READ or DISK_WRITE */
+    bool mend;      /* goes on around damage, and takes unreadable sectors for damage (S11) */
     const struct log_identity *identity;      /* NULL: whatever the files say */
     uint64_t image_index, image_term;         /* image_term 0: not known, not compared */
     const struct recovery_observer *observer; /* NULL: nobody listens */

@@ -35,9 +35,12 @@ static int open_vote(struct recovery *recovery, const struct recovery_source *so
                  : reason_set(&detail, LKV_EDAMAGED, "expected the file beside the segments");
     if (rc == LKV_EDAMAGED) {
         /* Rule 11: without a vote this node must not vote, whatever its log says. */
-        recovery->damage.end_unknown = true;
+        recovery->damage.no_vote = true;
         struct recovery_finding finding = {.file = LOG_VOTE_NAME, .text = "no readable vote"};
-        return recovery_damaged(recovery, source, &finding, "%s", detail.text);
+        return recovery_damaged(recovery, source, &finding,
+                                "%s. This member must not vote again: move its directory away and "
+                                "start it with an empty one, as a new member",
+                                detail.text);
     }
     if (rc != 0) {
         return reason_set(why, rc, "%s", detail.text);
@@ -51,7 +54,7 @@ static bool same_identity(const struct log_identity *a, const struct log_identit
 
 /* What must hold for a header beyond its own checksum. */
 static int judge_header(const struct recovery_source *source, const struct segment_header *header,
-                        uint64_t number, uint64_t size, struct reason *why) {
+                        uint64_t number, struct reason *why) {
     if (source->identity != NULL && !same_identity(source->identity, &header->identity)) {
         return reason_set(why, LKV_EIDENTITY,
                           "belongs to cluster %016llx group %llu, expected %016llx group %llu",
@@ -63,10 +66,6 @@ static int judge_header(const struct recovery_source *source, const struct segme
     if (header->number != number) {
         return reason_set(why, LKV_EDAMAGED, "expected segment %llu, found the header of %llu",
                           (unsigned long long)number, (unsigned long long)header->number);
-    }
-    if (header->capacity != size || size < LOG_BLOCK) {
-        return reason_set(why, LKV_EDAMAGED, "expected a file of %llu bytes, found %llu",
-                          (unsigned long long)header->capacity, (unsigned long long)size);
     }
     return 0;
 }
@@ -81,34 +80,65 @@ static int read_header(struct disk_file *file, struct segment_header *header, st
     return segment_header_decode(slice_of(block, got), header, why);
 }
 
-static int load_segment(struct recovery *recovery, const struct recovery_source *source,
-                        struct disk_file *file, uint64_t number, struct reason *why) {
-    struct segment_header header;
-    uint64_t size;
-    int rc = read_header(file, &header, why);
-    if (rc == 0) {
-        rc = disk_size(file, &size);
-    }
-    if (rc == 0) {
-        rc = judge_header(source, &header, number, size, why);
-    }
-    if (rc != 0) {
-        return rc;
-    }
-    struct segment *segment = segment_new(&header, file, size);
+/* Takes the file, if there is one. Of a damaged header nothing is known but the number (`headless`). */
+static int take_segment(struct recovery *recovery, struct disk_file *file,
+                        const struct segment_header *header, uint64_t size, bool headless) {
+    /* No record fits into less than a block: nothing is looked for there. */
+    struct segment *segment = segment_new(header, file, size < LOG_BLOCK ? 0 : size);
     if (segment == NULL) {
+        disk_close(file);
         return LKV_ENOMEM;
     }
-    if (recovery->segment_count == 0 && !recovery->vote.file) {
-        recovery->vote.record.identity = header.identity;
+    segment->headless = headless;
+    if (!headless && !recovery->vote.file && recovery->vote.record.identity.cluster_id == 0) {
+        recovery->vote.record.identity = header->identity;
     }
     recovery->segments[recovery->segment_count++] = segment;
-    /* The header's own mark: through its first index - 1, made in this segment. */
-    recovery->mark =
-        log_mark_newer(recovery->mark, (struct log_mark_value){.segment = number,
-                                                               .index = header.mark_index,
-                                                               .term = header.mark_term});
     return 0;
+}
+
+/* Rules 7 and 8: a real name is only ever given to a file with a durable header, of full size. */
+static int judge_segment(struct recovery *recovery, const struct recovery_source *source,
+                         const char *name, const struct segment_header *header, uint64_t size,
+                         int rc, const struct reason *detail) {
+    struct recovery_finding finding = {.file = name, .text = "bad segment header"};
+    if (rc != 0) {
+        return recovery_damaged(recovery, source, &finding, "bad header: %s", detail->text);
+    }
+    if (header->capacity == size) {
+        return 0;
+    }
+    bool newest = header->number == recovery->names.segments[recovery->names.segment_count - 1];
+    recovery->damage.end_unknown |= newest && size < header->capacity;
+    return recovery_damaged(recovery, source, &finding,
+                            "bad header: expected a file of %llu bytes, found %llu",
+                            (unsigned long long)header->capacity, (unsigned long long)size);
+}
+
+static int load_segment(struct recovery *recovery, const struct recovery_source *source,
+                        const char *name, struct disk_file *file, uint64_t number,
+                        struct reason *why) {
+    struct segment_header header = {0};
+    uint64_t size = 0;
+    int rc = disk_size(file, &size);
+    if (rc == 0) {
+        rc = read_header(file, &header, why);
+    }
+    if (rc == 0) {
+        rc = judge_header(source, &header, number, why);
+    }
+    bool headless = rc == LKV_EDAMAGED || (rc == LKV_EIO && source->mend);
+    if (rc != 0 && !headless) {
+        disk_close(file);
+        return rc;
+    }
+    rc = judge_segment(recovery, source, name, &header, size, rc, why);
+    if (headless) {
+        header = (struct segment_header){.number = number, .first = 1};
+    }
+    header.zeroed = header.zeroed && header.capacity == size;
+    int taken = take_segment(recovery, file, &header, size, headless);
+    return taken != 0 ? taken : rc;
 }
 
 static int open_segment(struct recovery *recovery, const struct recovery_source *source,
@@ -122,19 +152,26 @@ static int open_segment(struct recovery *recovery, const struct recovery_source 
         return reason_set(why, rc, "%s: cannot open: %s", path, error_text(rc));
     }
     struct reason detail = {{0}};
-    rc = load_segment(recovery, source, file, number, &detail);
-    if (rc == 0) {
+    rc = load_segment(recovery, source, name, file, number, &detail);
+    return rc == 0 ? 0
+                   : reason_set(why, rc, "%s: %s", path,
+                                detail.text[0] != '\0' ? detail.text : error_text(rc));
+}
+
+/* Rule 8: the vote's mark was made in a segment whose name was durable. */
+static int miss_newest(struct recovery *recovery, const struct recovery_source *source) {
+    const struct vote_record *vote = &recovery->vote.record;
+    if (vote->mark.segment <= recovery->highest_number) {
         return 0;
     }
-    disk_close(file);
-    if (rc == LKV_EDAMAGED) {
-        /* Rules 7 and 8: a real name is only ever given to a file with a durable header. */
-        recovery->damage.end_unknown = true;
-        struct recovery_finding finding = {.file = name, .text = "bad segment header"};
-        return recovery_damaged(recovery, source, &finding, "bad header: %s", detail.text);
-    }
-    return reason_set(why, rc, "%s: %s", path,
-                      detail.text[0] != '\0' ? detail.text : error_text(rc));
+    recovery->damage.end_unknown = true;
+    struct recovery_finding finding = {.file = LOG_VOTE_NAME, .text = "segment missing"};
+    int rc = recovery_damaged(
+        recovery, source, &finding, "its mark names segment %llu, found none above %llu",
+        (unsigned long long)vote->mark.segment, (unsigned long long)recovery->highest_number);
+    struct segment_header header = {.number = vote->mark.segment, .first = 1};
+    recovery->highest_number = vote->mark.segment;
+    return rc != 0 ? rc : take_segment(recovery, NULL, &header, 0, true);
 }
 
 int recovery_open_files(struct recovery *recovery, const struct recovery_source *source,
@@ -147,8 +184,9 @@ int recovery_open_files(struct recovery *recovery, const struct recovery_source 
         return rc;
     }
     size_t count = recovery->names.segment_count;
-    recovery->segments = mem_calloc(count + 1, sizeof(struct segment *));
-    recovery->dead = mem_calloc(count + 1, sizeof(struct segment *));
+    recovery->segment_capacity = 3 * count + 3; /* two before each may be missing */
+    recovery->segments = mem_calloc(recovery->segment_capacity, sizeof(struct segment *));
+    recovery->dead = mem_calloc(recovery->segment_capacity, sizeof(struct segment *));
     if (recovery->segments == NULL || recovery->dead == NULL) {
         return reason_set(why, LKV_ENOMEM, "%s: %s", source->dir, error_text(LKV_ENOMEM));
     }
@@ -160,7 +198,7 @@ int recovery_open_files(struct recovery *recovery, const struct recovery_source 
             return rc;
         }
     }
-    return 0;
+    return miss_newest(recovery, source);
 }
 
 void recovery_fini(struct recovery *recovery) {

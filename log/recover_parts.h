@@ -1,4 +1,4 @@
-/* Between recover.c and recover_headers.c. */
+/* Between recover.c, recover_headers.c and recover_places.c. */
 #ifndef LOG_RECOVER_PARTS_H
 #define LOG_RECOVER_PARTS_H
 
@@ -12,5 +12,17 @@ MUST_USE int recovery_open_files(struct recovery *recovery, const struct recover
 MUST_USE int recovery_damaged(struct recovery *recovery, const struct recovery_source *source,
                               const struct recovery_finding *finding, const char *format, ...)
     PRINTF_LIKE(4, 5);
+
+/* Finds out where segments with a lost header stand, and which files are missing, from what is left:
+ * their records, their successors' headers, the vote. */
+MUST_USE int recovery_place_segments(struct recovery *recovery,
+                                     const struct recovery_source *source, struct reason *why);
+
+/* Rule 7: what a later segment begins with, or before, is not an earlier one's any more. */
+uint64_t recovery_bound(const struct recovery *recovery, size_t i);
+
+MUST_USE int recovery_scan_init(const struct recovery *recovery,
+                                const struct recovery_source *source, const struct segment *segment,
+                                struct log_scan *scan);
 
 #endif

@@ -13,7 +13,7 @@ struct segment *segment_new(const struct segment_header *header, struct disk_fil
     segment->prev_term = header->prev_term;
     segment->capacity = capacity;
     segment->zeroed = header->zeroed;
-    segment->before = header->before;
+    memcpy(segment->before, header->before, sizeof(segment->before));
     segment->file = file;
     segment->last = header->first - 1;
     segment->tail = LOG_BLOCK;

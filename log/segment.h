@@ -19,14 +19,16 @@ enum { SEGMENT_POINT_BYTES = 16 * 1024 };
 struct segment {
     uint64_t number;
     uint64_t first, prev_term;
-    uint64_t capacity;           /* bytes of the file */
-    bool zeroed;                 /* it was zeros when it was begun */
-    struct segment_place before; /* as its header says it */
-    struct disk_file *file;      /* owned */
+    uint64_t capacity;                           /* bytes of the file */
+    bool zeroed;                                 /* it was zeros when it was begun */
+    struct segment_place before[SEGMENT_BEFORE]; /* as its header says it */
+    bool headless;          /* during recovery: its header is lost, and its place not yet known */
+    struct disk_file *file; /* owned */
 
     uint64_t last;                /* last live record in it; first - 1 when none */
     uint64_t tail;                /* where the next record goes */
     unsigned pins;                /* readers; it is closed and recycled only at 0 */
+    bool rotten;                  /* it was damaged: its file is not used again */
     bool dropped;                 /* no longer in the log's list: the last reader closes it */
     struct segment_point *points; /* owned */
     size_t point_count, point_capacity;

@@ -34,6 +34,16 @@ void log_terms_push(struct log_terms *terms, uint64_t index, uint64_t term) {
     terms->runs[terms->count++] = (struct log_run){.first = index, .term = term};
 }
 
+void log_terms_skip(struct log_terms *terms, uint64_t last, uint64_t last_term) {
+    ASSERT(last > terms->last);
+    uint64_t term = log_terms_at(terms, terms->last);
+    if (last > terms->last + 1) {
+        log_terms_push(terms, terms->last + 1, term != 0 ? term : last_term);
+        terms->last = last - 1;
+    }
+    log_terms_push(terms, last, last_term);
+}
+
 void log_terms_cut(struct log_terms *terms, uint64_t from) {
     ASSERT(from > terms->base_index);
     while (terms->count > 0 && terms->runs[terms->count - 1].first >= from) {

@@ -19,6 +19,9 @@ void log_terms_fini(struct log_terms *terms);
 MUST_USE int log_terms_reserve(struct log_terms *terms, size_t more);
 void log_terms_push(struct log_terms *terms, uint64_t index, uint64_t term); /* index = last + 1 */
 void log_terms_cut(struct log_terms *terms, uint64_t from); /* forgets indices >= from */
+/* Goes on to index `last`, whose term is `last_term`; those between get some term that does not
+ * fall. Needs room for 2. */
+void log_terms_skip(struct log_terms *terms, uint64_t last, uint64_t last_term);
 /* Indices [first, first + count) get the terms of `entries`; those around them keep theirs. The first
  * prepares (LKV_ENOMEM), the second cannot fail and changes what the first was told. */
 struct log_terms_change {

@@ -74,16 +74,18 @@ static int read_slots(struct vote_file *vote, int *valid_slots, struct reason *w
     struct vote_record records[VOTE_SLOTS];
     memset(records, 0, sizeof(records));
     bool valid[VOTE_SLOTS] = {false, false};
+    int lost = LKV_EDAMAGED;
     for (int slot = 0; slot < VOTE_SLOTS; slot++) {
         int rc = read_slot(vote->file, slot, &records[slot], why);
-        if (rc != 0 && rc != LKV_EDAMAGED) {
-            return rc; /* a newer version counts for the whole file, like an unreadable disk */
+        if (rc != 0 && rc != LKV_EDAMAGED && rc != LKV_EIO) {
+            return rc; /* a newer version counts for the whole file */
         }
         valid[slot] = rc == 0;
+        lost = rc == LKV_EIO ? rc : lost; /* S11: one is enough, but a disk may also come back */
     }
     *valid_slots = valid[0] + valid[1];
     if (*valid_slots == 0) {
-        return LKV_EDAMAGED; /* rule 11: both unreadable = the vote is lost */
+        return lost; /* rule 11: both unreadable = the vote is lost */
     }
     int last_written = is_later(&records[1], &records[0]) ? 1 : 0;
     vote->doubtful = !valid[0] ? 0 : (!valid[1] ? 1 : last_written);

@@ -25,7 +25,8 @@ static const struct segment_header header = {
     .mark_term = 4,
     .capacity = 0x4000000,
     .zeroed = true,
-    .before = {.number = 5, .first = 60, .prev_term = 3}};
+    .before = {{.number = 5, .first = 60, .prev_term = 3},
+               {.number = 4, .first = 50, .prev_term = 2}}};
 
 Test(log_format, segment_header_version_1_is_these_bytes) {
     uint8_t block[LOG_BLOCK];
@@ -44,9 +45,12 @@ Test(log_format, segment_header_version_1_is_these_bytes) {
                        "0100000000000000" /* zeroed, reserved */
                        "0500000000000000" /* the segment before: number, */
                        "3c00000000000000" /* first, */
-                       "0300000000000000" /* previous term */);
-    check_zeros(block, 112, 508);
-    check_bytes(block + 508, "6d821ecd");
+                       "0300000000000000" /* previous term */
+                       "0400000000000000" /* the one before that */
+                       "3200000000000000"
+                       "0200000000000000");
+    check_zeros(block, 136, 508);
+    check_bytes(block + 508, "008bce8d");
     check_zeros(block, 512, LOG_BLOCK);
     struct segment_header got;
     cr_assert_eq(segment_header_decode(slice_of(block, LOG_HEADER_SIZE), &got, NULL), 0);
@@ -54,9 +58,10 @@ Test(log_format, segment_header_version_1_is_these_bytes) {
     cr_assert_eq(got.first, 101);
     cr_assert_eq(got.capacity, 0x4000000);
     cr_assert(got.zeroed);
-    cr_assert_eq(got.before.number, 5);
-    cr_assert_eq(got.before.first, 60);
-    cr_assert_eq(got.before.prev_term, 3);
+    cr_assert_eq(got.before[0].number, 5);
+    cr_assert_eq(got.before[0].first, 60);
+    cr_assert_eq(got.before[0].prev_term, 3);
+    cr_assert_eq(got.before[1].number, 4);
 }
 
 Test(log_format, record_header_version_1_is_these_bytes) {
@@ -101,7 +106,8 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
                                .mark = {.segment = 7, .index = 100, .term = 4},
                                .segments_reserved = 71,
                                .end_unknown = true,
-                               .newest = {.number = 7, .first = 61, .prev_term = 3}};
+                               .newest = {.number = 7, .first = 61, .prev_term = 3},
+                               .before_newest = {.number = 5, .first = 60, .prev_term = 2}};
     vote_record_encode(&vote, block);
     check_bytes(block, "6c6b762d766f740a" /* "lkv-vot\n" */
                        "01000000"         /* version */
@@ -119,9 +125,12 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
                        "01000000"         /* flags */
                        "0700000000000000" /* newest segment: number, */
                        "3d00000000000000" /* first, */
-                       "0300000000000000" /* previous term */);
-    check_zeros(block, 120, 508);
-    check_bytes(block + 508, "484ff38c");
+                       "0300000000000000" /* previous term */
+                       "0500000000000000" /* the one before that */
+                       "3c00000000000000"
+                       "0200000000000000");
+    check_zeros(block, 144, 508);
+    check_bytes(block + 508, "1bf2bcb5");
     struct vote_record got;
     cr_assert_eq(vote_record_decode(slice_of(block, LOG_HEADER_SIZE), &got, NULL), 0);
     cr_assert_eq(got.sequence, 33);
@@ -131,6 +140,7 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
     cr_assert(got.end_unknown);
     cr_assert_eq(got.newest.first, 61);
     cr_assert_eq(got.newest.prev_term, 3);
+    cr_assert_eq(got.before_newest.number, 5);
 }
 
 Test(log_format, names_are_these) {
