@@ -117,6 +117,9 @@ function(lkv_examples)
         get_filename_component(name ${source} NAME_WE)
         add_executable(example_${name} ${source})
         target_link_libraries(example_${name} PRIVATE ledgerkv Threads::Threads)
+        if(name MATCHES "^uv_") # a program that uses libuv itself
+            target_link_libraries(example_${name} PRIVATE PkgConfig::uv)
+        endif()
         set_target_properties(example_${name} PROPERTIES
             OUTPUT_NAME ${name}
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)

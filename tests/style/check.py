@@ -152,7 +152,7 @@ def check_project_include(path: str, room: str, target: tuple[str, str]) -> str 
 def check_foreign_include(path: str, include: str) -> str | None:
     tests = path.startswith(("tests/", "bench/"))
     if include == "uv.h" or include.startswith("uv/"):
-        if not path.startswith("lib/uv/") and not tests:
+        if not path.startswith(("lib/uv/", "examples/")) and not tests:
             return "uv.h belongs to lib/uv alone"
     if include == "msgpack.h" or include.startswith("msgpack/"):
         if not tests and not any(fnmatch.fnmatchcase(path, p) for p in MSGPACK_FILES):
