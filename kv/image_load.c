@@ -328,6 +328,30 @@ int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *in
     return load(&loader, disk, info, tail);
 }
 
+int kv_image_prefix(struct disk *disk, const char *path, const atomic_bool *cancel, uint64_t *size,
+                    struct reason *why) {
+    struct reason found = {{0}}; /* that the rest is missing is no news */
+    struct loader loader = {.path = path, .known = UINT32_MAX, .cancel = cancel, .why = &found};
+    *size = 0;
+    int rc = disk_open(disk, path, DISK_READ, &loader.file);
+    if (rc != 0) {
+        return failed(&(struct loader){.path = path, .why = why}, rc);
+    }
+    rc = disk_size(loader.file, &loader.size);
+    rc = rc == 0 ? read_header(&loader) : rc;
+    struct image_chunk chunk = {.section = 0};
+    while (rc == 0 && chunk.section != IMAGE_END) {
+        *size = loader.next;
+        rc = canceled(&loader) ? LKV_ECANCELED : read_chunk(&loader, &chunk);
+        loader.end.chunks++;
+    }
+    disk_close(loader.file);
+    buffer_fini(&loader.chunk);
+    return rc == 0 || rc == LKV_EDAMAGED || rc == LKV_EVERSION
+               ? 0
+               : failed(&(struct loader){.path = path, .why = why}, rc);
+}
+
 int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
                   const char *path, const atomic_bool *cancel, struct kv_image_info *info,
                   struct blob **tail, struct reason *why) {

@@ -158,6 +158,11 @@ MUST_USE int kv_image_save(struct kv_view *view, struct disk *disk, const char *
 MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                             struct blob **tail, struct reason *why);
 
+/* How much of an image that is still on its way is good: up to the end of the last whole chunk whose
+ * checksum fits, 0 when not even the header is. Nothing else of it is believed. */
+MUST_USE int kv_image_prefix(struct disk *disk, const char *path, const atomic_bool *cancel,
+                             uint64_t *size, struct reason *why);
+
 /* A fresh state machine with the image's contents. `*cancel` as for saving. */
 MUST_USE int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
                            const char *path, const atomic_bool *cancel, struct kv_image_info *info,

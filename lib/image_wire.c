@@ -1,8 +1,13 @@
 #include "lib/image_wire.h"
 
+#include "base/crc.h"
 #include "base/cursor.h"
 
-enum { CHUNK_HEADER = 40, ACK_SIZE = 17 };
+enum { CHUNK_HEADER = 48, ACK_SIZE = 25 };
+
+uint64_t image_file_id(struct slice head, struct slice tail) {
+    return (uint64_t)crc32c(0, head) << 32 | crc32c(0, tail);
+}
 
 void image_chunk_encode(const struct image_chunk *chunk, struct buffer *out) {
     uint8_t header[CHUNK_HEADER];
@@ -11,6 +16,7 @@ void image_chunk_encode(const struct image_chunk *chunk, struct buffer *out) {
     write_u64(&writer, chunk->image_index);
     write_u64(&writer, chunk->image_term);
     write_u64(&writer, chunk->size);
+    write_u64(&writer, chunk->file_id);
     write_u64(&writer, chunk->offset);
     buffer_append(out, header, sizeof(header));
     buffer_append(out, chunk->bytes.data, chunk->bytes.size);
@@ -22,6 +28,7 @@ int image_chunk_decode(struct slice body, struct image_chunk *out) {
     out->image_index = read_u64(&reader);
     out->image_term = read_u64(&reader);
     out->size = read_u64(&reader);
+    out->file_id = read_u64(&reader);
     out->offset = read_u64(&reader);
     out->bytes = read_bytes(&reader, reader.left);
     bool good = !reader.failed && out->image_index > 0 && out->offset <= out->size &&
@@ -33,6 +40,7 @@ void image_ack_encode(const struct image_ack *ack, struct buffer *out) {
     uint8_t bytes[ACK_SIZE];
     struct writer writer = writer_of(bytes, sizeof(bytes));
     write_u64(&writer, ack->image_index);
+    write_u64(&writer, ack->file_id);
     write_u64(&writer, ack->next_offset);
     write_u8(&writer, (uint8_t)ack->state);
     buffer_append(out, bytes, sizeof(bytes));
@@ -41,6 +49,7 @@ void image_ack_encode(const struct image_ack *ack, struct buffer *out) {
 int image_ack_decode(struct slice body, struct image_ack *out) {
     struct reader reader = reader_of(body);
     out->image_index = read_u64(&reader);
+    out->file_id = read_u64(&reader);
     out->next_offset = read_u64(&reader);
     uint8_t state = read_u8(&reader);
     if (reader.failed || reader.left != 0 || state < IMAGE_ACK_MORE || state > IMAGE_ACK_FAILED) {

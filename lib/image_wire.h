@@ -10,6 +10,7 @@ struct image_chunk {
     uint64_t leader_term;             /* a deposed leader's chunks are refused (L4) */
     uint64_t image_index, image_term; /* which image */
     uint64_t size;                    /* of the whole file */
+    uint64_t file_id;                 /* image_file_id: of its first and last bytes */
     uint64_t offset;                  /* of these bytes in it */
     struct slice bytes;
 };
@@ -21,10 +22,15 @@ enum image_ack_state {
 };
 
 struct image_ack {
-    uint64_t image_index;
+    uint64_t image_index, file_id; /* of the chunk that is answered */
     uint64_t next_offset;
     enum image_ack_state state;
 };
+
+/* Tells files of one index, term and size apart, without reading all of them. Head and tail are up to
+ * IMAGE_ID_BYTES of the file's two ends, and may overlap. */
+enum { IMAGE_ID_BYTES = 4096 };
+uint64_t image_file_id(struct slice head, struct slice tail);
 
 void image_chunk_encode(const struct image_chunk *chunk, struct buffer *out);
 MUST_USE int image_chunk_decode(struct slice body, struct image_chunk *out);

@@ -243,6 +243,7 @@ struct node {
     struct image_receive *receive;
     bool installing; /* appends are dropped while a received image replaces the log */
     bool restart_given;
+    uint64_t receive_retry_ns; /* until then no chunk is taken */
     uint64_t install_retry_ns; /* 0, or: the log's restart found no room, and is tried again then */
 
     struct repair repair;
@@ -427,7 +428,7 @@ MUST_USE int node_image_remove_older(struct node *node, uint64_t keep);
 void node_image_install(struct node *node, uint64_t peer_id);
 void node_image_ack(struct node *node, struct peer *from, struct slice body);
 void node_image_peer_down(struct node *node, struct peer *peer);
-/* Index of the oldest image on its way to somebody; UINT64_MAX: none. */
+/* Index of the oldest image on its way to somebody, or to be gone on with; UINT64_MAX: none. */
 uint64_t node_image_send_oldest(const struct node *node);
 uint64_t node_image_timer(struct node *node, uint64_t now_ns); /* when next */
 void node_image_send_cancel(struct node *node);                /* closing */
@@ -436,8 +437,9 @@ void node_image_send_cancel(struct node *node);                /* closing */
 void node_image_chunk(struct node *node, struct peer *from, struct slice body);
 void node_image_receive_turn(struct node *node);
 void node_log_restarted(struct node *node, int rc, const struct reason *why);
-void node_image_receive_cancel(struct node *node);                           /* closing */
-uint64_t node_image_receive_timer(const struct node *node, uint64_t now_ns); /* when next */
+void node_image_receive_cancel(struct node *node);                     /* closing */
+uint64_t node_image_receive_timer(struct node *node, uint64_t now_ns); /* when next */
+bool node_image_is_incoming(const char *name); /* of an image that is not whole yet */
 
 /* lib/node_fetch.c: entries from disk for a follower that is behind the window */
 void node_fetch(struct node *node, const struct raft_fetch *fetch);

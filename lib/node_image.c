@@ -17,6 +17,7 @@ struct image_job {
     char path[1200];
     uint64_t bytes_before; /* bytes_since_image when it was begun */
     uint64_t hold;         /* the log above it stays */
+    uint64_t keep;         /* images from this one on stay */
     uint64_t unreadable;   /* but what cannot be read up to here goes: the image covers it */
     int rc, clean_rc;
     struct reason why;
@@ -74,7 +75,8 @@ struct removal {
 static int remove_older(void *arg, const char *name) {
     const struct removal *removal = arg;
     uint64_t index = node_image_name_index(name);
-    if ((index != 0 && index < removal->keep) || node_image_is_aside(name)) {
+    if ((index != 0 && index < removal->keep) || node_image_is_aside(name) ||
+        node_image_is_incoming(name)) {
         char path[1400];
         (void)snprintf(path, sizeof(path), "%s/%s", removal->node->image_dir, name);
         /* A leftover costs space only; the next image tries again. */
@@ -98,7 +100,7 @@ static void image_run(struct loop_job *base) {
         return; /* nothing goes for it */
     }
     if (job->rc == 0) {
-        job->clean_rc = node_image_remove_older(node, job->image.index);
+        job->clean_rc = node_image_remove_older(node, job->keep);
     }
     uint64_t drop_to = job->image.drop_to < job->hold ? job->image.drop_to : job->hold;
     drop_to = drop_to > job->unreadable ? drop_to : job->unreadable;
@@ -186,6 +188,8 @@ void node_image_consider(struct node *node) {
     job->bytes_before = node->bytes_since_image;
     job->unreadable = node->state->replays ? node_gap_below(node, image.index) : 0;
     job->hold = hold_for_followers(node);
+    job->keep = node_image_send_oldest(node);
+    job->keep = job->keep < image.index ? job->keep : image.index;
     node_image_path(node, image.index, job->path, sizeof(job->path));
     job->job.run = image_run;
     job->job.done = image_done;

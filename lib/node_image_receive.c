@@ -1,10 +1,16 @@
 /* An image that comes from the leader, because our next entry is no longer in its log.
  *
- *   chunks --(bulk thread: write at the offset)--> incoming file --last one: sync, verify all of it-->
- *   rename, directory sync --> restart the log after it (log thread) --> swap the state --> tell the core
+ *   chunks --(bulk thread: write at the offset, sync now and then)--> incoming file --last one: sync,
+ *   verify all of it--> rename, directory sync --> restart the log after it (log thread) --> swap the
+ *   state --> tell the core
  *
  * Until the rename nothing of the present state has changed; after it recovery would take the image,
- * and a log that does not reach it begins anew behind it. Chunks of another image restart the file. */
+ * and a log that does not reach it begins anew behind it.
+ *
+ * The incoming file is named after what comes: index, term, size and id of the sender's file. When a
+ * connection, the leader or this process ends in the middle, the file stays, and chunks of the same image
+ * go on where its verified part ends; any other image's first chunk removes it. Whatever the parts were,
+ * only the whole is believed, after all its checksums and its digest. */
 #include "lib/image_wire.h"
 #include "lib/node_repair.h"
 #include "lib/peer.h"
@@ -14,25 +20,47 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { INSTALL_RETRY_MS = 250 };
+enum {
+    INSTALL_RETRY_MS = 250,
+    RECEIVE_RETRY_MS = 1000, /* after a failure, as a rule of this disk: not in a busy loop */
+    SILENCE_MS = 30000,      /* the sender has other worries, and own images wait for it */
+    SYNC_BYTES = 8 * 1024 * 1024
+};
 
 struct image_receive {
     struct loop_job job;
     struct node *node;
     uint64_t from; /* member id of the sender */
-    uint64_t index, term, size;
+    uint64_t index, term, size, file_id;
     uint64_t offset;        /* bytes that are in the file */
-    struct disk_file *file; /* owned */
-    uint8_t *chunk;         /* owned: what the job writes */
+    uint64_t synced;        /* of them, on the disk for certain */
+    uint64_t heard_ns;      /* the last chunk */
+    struct disk_file *file; /* owned; opened by the first job */
+    uint8_t *chunk;         /* owned: what the job writes, at chunk_offset */
     size_t chunk_size;
+    uint64_t chunk_offset;
     bool busy;
     struct state_loaded loaded; /* owned: the verified state */
     int rc;
     struct reason why;
 };
 
-static void incoming_path(const struct node *node, char *out, size_t size) {
-    (void)snprintf(out, size, "%s/incoming.tmp", node->image_dir);
+#define INCOMING "incoming-"
+
+static void incoming_name(const struct image_receive *receive, char *out, size_t size) {
+    /* Term and size in one word with the id: if two were ever confused, the digest would tell. */
+    uint64_t key = receive->file_id ^ receive->term << 24 ^ receive->size;
+    (void)snprintf(out, size, INCOMING "%020" PRIu64 "-%016" PRIx64 ".tmp", receive->index, key);
+}
+
+static void incoming_path(const struct image_receive *receive, char *out, size_t size) {
+    char name[120];
+    incoming_name(receive, name, sizeof(name));
+    (void)snprintf(out, size, "%s/%s", receive->node->image_dir, name);
+}
+
+bool node_image_is_incoming(const char *name) {
+    return strncmp(name, INCOMING, sizeof(INCOMING) - 1) == 0;
 }
 
 /* A state that nobody uses any more, on its way to be freed where there is time for it. */
@@ -78,10 +106,13 @@ static void receive_free(struct node *node) {
     }
 }
 
-static void send_ack(struct node *node, uint64_t to, uint64_t image_index, uint64_t next_offset,
-                     enum image_ack_state state) {
+static void send_ack(struct node *node, uint64_t to, const struct image_chunk *chunk,
+                     uint64_t next_offset, enum image_ack_state state) {
     struct peer *peer = peer_by_id(node, to);
-    struct image_ack ack = {.image_index = image_index, .next_offset = next_offset, .state = state};
+    struct image_ack ack = {.image_index = chunk->image_index,
+                            .file_id = chunk->file_id,
+                            .next_offset = next_offset,
+                            .state = state};
     struct buffer body;
     buffer_init(&body);
     image_ack_encode(&ack, &body);
@@ -91,14 +122,54 @@ static void send_ack(struct node *node, uint64_t to, uint64_t image_index, uint6
     buffer_fini(&body);
 }
 
+static void answer(struct image_receive *receive, uint64_t next_offset,
+                   enum image_ack_state state) {
+    const struct image_chunk chunk = {.image_index = receive->index, .file_id = receive->file_id};
+    send_ack(receive->node, receive->from, &chunk, next_offset, state);
+}
+
 /* ------------------------------------------------------------------ bulk thread */
+
+static int remove_other(void *arg, const char *name) {
+    struct image_receive *receive = arg;
+    char own[120], path[1400];
+    incoming_name(receive, own, sizeof(own));
+    if (node_image_is_incoming(name) && strcmp(name, own) != 0) {
+        (void)snprintf(path, sizeof(path), "%s/%s", receive->node->image_dir, name);
+        int rc = disk_remove(receive->node->world.disk, path);
+        (void)rc; /* a leftover costs space only; the next one tries again */
+    }
+    return 0;
+}
+
+/* What an earlier attempt left of the same image is gone on with. */
+static int open_file(struct image_receive *receive, const char *path) {
+    struct node *node = receive->node;
+    struct disk *disk = node->world.disk;
+    int rc = disk_list(disk, node->image_dir, remove_other, receive);
+    rc = rc == 0 ? disk_open(disk, path, DISK_WRITE | DISK_CREATE, &receive->file) : rc;
+    if (rc != 0) {
+        receive->file = NULL;
+        return reason_set(&receive->why, rc, "%s: %s", path, error_text(rc));
+    }
+    rc = node->state->prefix(node, path, &receive->offset, &receive->why);
+    if (receive->offset >= receive->size) {
+        receive->offset = 0; /* not what the name says */
+    }
+    if (rc == 0 && receive->offset > 0) {
+        trace_line(&node->trace, TRACE_INFO, "image-resumed",
+                   "image %" PRIu64 ": %" PRIu64 " of %" PRIu64 " bytes are here", receive->index,
+                   receive->offset, receive->size);
+    }
+    return rc;
+}
 
 static int finish_file(struct image_receive *receive) {
     struct node *node = receive->node;
     struct disk *disk = node->world.disk;
-    char incoming[1200];
+    char incoming[1400];
     char final[1200];
-    incoming_path(node, incoming, sizeof(incoming));
+    incoming_path(receive, incoming, sizeof(incoming));
     node_image_path(node, receive->index, final, sizeof(final));
     int rc = disk_sync(receive->file);
     if (rc != 0) {
@@ -123,26 +194,37 @@ static int finish_file(struct image_receive *receive) {
     return rc == 0 ? 0 : reason_set(&receive->why, rc, "%s: %s", final, error_text(rc));
 }
 
-static void write_run(struct loop_job *base) {
-    struct image_receive *receive = LIST_ITEM(base, struct image_receive, job);
-    char path[1200];
-    incoming_path(receive->node, path, sizeof(path));
-    receive->rc = 0;
-    if (receive->file == NULL) {
-        receive->rc = disk_open(receive->node->world.disk, path,
-                                DISK_WRITE | DISK_CREATE | DISK_TRUNCATE, &receive->file);
+/* Synced in pieces: what is resumed behind is on the disk, and the log's syncs on the same disk never wait
+ * for all of it. */
+static int write_chunk(struct image_receive *receive, const char *path) {
+    if (receive->chunk_offset != receive->offset) {
+        return 0; /* the answer says where to go on */
     }
     struct slice bytes = slice_of(receive->chunk, receive->chunk_size);
+    int rc = disk_write(receive->file, receive->offset, &bytes, 1);
+    receive->offset += rc == 0 ? receive->chunk_size : 0;
+    if (rc == 0 && receive->offset - receive->synced >= SYNC_BYTES) {
+        rc = disk_sync(receive->file);
+        receive->synced = receive->offset;
+    }
+    return rc == 0 ? 0 : reason_set(&receive->why, rc, "%s: %s", path, error_text(rc));
+}
+
+static void write_run(struct loop_job *base) {
+    struct image_receive *receive = LIST_ITEM(base, struct image_receive, job);
+    char path[1400];
+    incoming_path(receive, path, sizeof(path));
+    receive->rc = receive->file == NULL ? open_file(receive, path) : 0;
     if (receive->rc == 0) {
-        receive->rc = disk_write(receive->file, receive->offset, &bytes, 1);
+        receive->rc = write_chunk(receive, path);
     }
-    if (receive->rc != 0) {
-        (void)reason_set(&receive->why, receive->rc, "%s: %s", path, error_text(receive->rc));
-        return;
-    }
-    receive->offset += receive->chunk_size;
-    if (receive->offset == receive->size) {
+    if (receive->rc == 0 && receive->offset == receive->size) {
         receive->rc = finish_file(receive);
+    }
+    if (receive->rc != 0 && receive->rc != LKV_ECANCELED) {
+        /* Rule 10, and room on a full disk: it begins anew. */
+        int rc = disk_remove(receive->node->world.disk, path);
+        (void)rc;
     }
 }
 
@@ -165,14 +247,15 @@ static void write_done(struct loop_job *base) {
     receive->busy = false;
     if (receive->rc != 0) {
         trace_line(&node->trace, TRACE_WARN, "image-receive-failed", "%s", receive->why.text);
-        send_ack(node, receive->from, receive->index, 0, IMAGE_ACK_FAILED);
+        answer(receive, 0, IMAGE_ACK_FAILED);
         receive_free(node);
+        node->receive_retry_ns = node_now(node) + RECEIVE_RETRY_MS * MS_NS;
     } else if (node->closing) {
         receive_free(node);
     } else if (receive->offset == receive->size) {
         begin_install(node);
     } else {
-        send_ack(node, receive->from, receive->index, receive->offset, IMAGE_ACK_MORE);
+        answer(receive, receive->offset, IMAGE_ACK_MORE);
     }
 }
 
@@ -210,7 +293,16 @@ static void restart_later(struct node *node, const struct reason *why) {
     node->install_retry_ns = node_now(node) + INSTALL_RETRY_MS * MS_NS;
 }
 
-uint64_t node_image_receive_timer(const struct node *node, uint64_t now_ns) {
+uint64_t node_image_receive_timer(struct node *node, uint64_t now_ns) {
+    const struct image_receive *receive = node->receive;
+    if (receive != NULL && !receive->busy && !node->installing && !node->closing) {
+        uint64_t until_ns = receive->heard_ns + SILENCE_MS * MS_NS;
+        if (now_ns < until_ns) {
+            return until_ns;
+        }
+        receive_free(node); /* its file stays, should the same image be sent again */
+        node->turn_wanted = true;
+    }
     bool waits = node->installing && !node->restart_given && !node->closing;
     return waits && now_ns < node->install_retry_ns ? node->install_retry_ns : UINT64_MAX;
 }
@@ -249,7 +341,7 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     node_config(&node->identity, &event.image_installed.config);
     node_step(node, &event);
     trace_line(&node->trace, TRACE_INFO, "image-installed", "entry %" PRIu64, receive->index);
-    send_ack(node, receive->from, receive->index, receive->size, IMAGE_ACK_INSTALLED);
+    answer(receive, receive->size, IMAGE_ACK_INSTALLED);
     receive_free(node);
     node_image_mended(node);
     node_repair_cover(node);
@@ -258,37 +350,38 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     node->turn_wanted = true;
 }
 
+static bool is_of(const struct image_receive *receive, const struct image_chunk *chunk) {
+    return receive->index == chunk->image_index && receive->term == chunk->image_term &&
+           receive->size == chunk->size && receive->file_id == chunk->file_id;
+}
+
 /* False when this chunk cannot be used; what should be answered has been. */
 static bool accept_chunk(struct node *node, const struct peer *from,
                          const struct image_chunk *chunk) {
     struct image_receive *receive = node->receive;
-    bool same =
-        receive != NULL && receive->index == chunk->image_index && receive->size == chunk->size;
     if (receive != NULL && (receive->busy || node->installing)) {
         return false; /* the answer to the chunk in work tells the sender where to go on */
     }
-    if (same && chunk->offset != receive->offset) {
-        receive->from = from->id;
-        send_ack(node, from->id, chunk->image_index, receive->offset, IMAGE_ACK_MORE);
-        return false;
-    }
-    if (!same) {
+    if (receive == NULL || !is_of(receive, chunk)) {
         receive_free(node);
-        if (chunk->offset != 0) {
-            send_ack(node, from->id, chunk->image_index, 0, IMAGE_ACK_MORE);
-            return false;
-        }
         node->receive = mem_calloc(1, sizeof(*node->receive));
         if (node->receive == NULL) {
             return false;
         }
-        *node->receive = (struct image_receive){.node = node,
-                                                .index = chunk->image_index,
-                                                .term = chunk->image_term,
-                                                .size = chunk->size,
-                                                .job = {.run = write_run, .done = write_done}};
+        receive = node->receive;
+        *receive = (struct image_receive){.node = node,
+                                          .index = chunk->image_index,
+                                          .term = chunk->image_term,
+                                          .size = chunk->size,
+                                          .file_id = chunk->file_id,
+                                          .job = {.run = write_run, .done = write_done}};
     }
-    node->receive->from = from->id;
+    receive->from = from->id;
+    receive->heard_ns = node_now(node);
+    if (receive->file != NULL && chunk->offset != receive->offset) {
+        answer(receive, receive->offset, IMAGE_ACK_MORE);
+        return false;
+    }
     return true;
 }
 
@@ -299,10 +392,10 @@ void node_image_chunk(struct node *node, struct peer *from, struct slice body) {
         return; /* L4: of a deposed leader, or of one we do not know yet: it will send again */
     }
     if (chunk.image_index <= node->applied && !node_image_helps(node, chunk.image_index)) {
-        send_ack(node, from->id, chunk.image_index, chunk.size, IMAGE_ACK_INSTALLED);
+        send_ack(node, from->id, &chunk, chunk.size, IMAGE_ACK_INSTALLED);
         return;
     }
-    if (!accept_chunk(node, from, &chunk)) {
+    if (node_now(node) < node->receive_retry_ns || !accept_chunk(node, from, &chunk)) {
         return;
     }
     struct image_receive *receive = node->receive;
@@ -313,6 +406,7 @@ void node_image_chunk(struct node *node, struct peer *from, struct slice body) {
     memcpy(bytes, chunk.bytes.data, chunk.bytes.size);
     receive->chunk = bytes;
     receive->chunk_size = chunk.bytes.size;
+    receive->chunk_offset = chunk.offset;
     receive->busy = true;
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &receive->job);

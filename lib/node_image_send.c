@@ -5,9 +5,12 @@
  * One chunk at a time: the follower's disk sets the pace, and a lost chunk or ack costs one resend. How
  * large one is follows how long the last took: what is sent behind it, heartbeats above all, waits for it.
  * Story: chunks of a megabyte on a path of 200 KB a second; the follower hears no heartbeat and no
- * question, the connection is given up before the chunk is through, and the next one ends likewise. A
- * connection that breaks ends the sending; the next one begins with the same image's first chunk, and
- * the follower answers with how far it has got. */
+ * question, the connection is given up before the chunk is through, and the next one ends likewise.
+ *
+ * A connection that breaks ends the sending; the next one begins with the same image's first chunk, and
+ * the follower answers with how far it has got. For a while that image, and the log behind it, stay for it
+ * although there may be a newer one: a path that breaks more often than an image takes, and a leader that
+ * makes images more often, would otherwise begin anew for ever (P9). */
 #include "lib/image_wire.h"
 #include "lib/node.h"
 #include "lib/peer.h"
@@ -18,7 +21,8 @@ enum {
     CHUNK_BYTES = 1024 * 1024,
     CHUNK_BYTES_MIN = 16 * 1024,
     CHUNK_BYTES_FIRST = 64 * 1024,
-    RESEND_MS = 2000
+    RESEND_MS = 2000,
+    RESUME_MS = 60000
 };
 
 struct image_send {
@@ -27,7 +31,7 @@ struct image_send {
     uint64_t peer_id;
     uint64_t index, term;
     struct disk_file *file; /* owned, opened by the first job */
-    uint64_t size, offset;
+    uint64_t size, file_id, offset;
     uint8_t *chunk;                    /* owned, CHUNK_BYTES */
     size_t chunk_size, chunk_size_max; /* max: of the next one */
     uint64_t sent_ns;
@@ -49,6 +53,13 @@ static void send_end(struct image_send *send, int rc) {
     struct peer *peer = peer_by_id(node, send->peer_id);
     if (peer != NULL && peer->send == send) {
         peer->send = NULL;
+        bool broke = rc == LKV_EUNREACHABLE && node->role == RAFT_LEADER;
+        peer->resume = (struct image_resume){0};
+        if (broke) {
+            peer->resume = (struct image_resume){.index = send->index,
+                                                 .term = send->term,
+                                                 .until_ns = node_now(node) + RESUME_MS * MS_NS};
+        }
     }
     struct raft_event event = {
         .kind = RAFT_IMAGE_SENT,
@@ -64,7 +75,19 @@ static int open_image(struct image_send *send) {
     char path[1200];
     node_image_path(send->node, send->index, path, sizeof(path));
     int rc = disk_open(send->node->world.disk, path, DISK_READ, &send->file);
-    return rc != 0 ? rc : disk_size(send->file, &send->size);
+    rc = rc != 0 ? rc : disk_size(send->file, &send->size);
+    if (rc != 0) {
+        return rc;
+    }
+    uint8_t head[IMAGE_ID_BYTES], tail[IMAGE_ID_BYTES];
+    uint64_t at = send->size > sizeof(tail) ? send->size - sizeof(tail) : 0;
+    size_t head_size, tail_size;
+    rc = disk_read(send->file, 0, head, sizeof(head), &head_size);
+    rc = rc != 0 ? rc : disk_read(send->file, at, tail, sizeof(tail), &tail_size);
+    if (rc == 0) {
+        send->file_id = image_file_id(slice_of(head, head_size), slice_of(tail, tail_size));
+    }
+    return rc;
 }
 
 static void read_run(struct loop_job *base) {
@@ -83,6 +106,7 @@ static void send_chunk(struct image_send *send) {
                                 .image_index = send->index,
                                 .image_term = send->term,
                                 .size = send->size,
+                                .file_id = send->file_id,
                                 .offset = send->offset,
                                 .bytes = slice_of(send->chunk, send->chunk_size)};
     struct buffer body;
@@ -134,6 +158,17 @@ static void read_chunk(struct image_send *send) {
     loop_submit(send->node->world.loop, LOOP_BULK, &send->job);
 }
 
+/* The newest, or the one that broke off, as long as the log goes on behind it. */
+static void choose_image(struct node *node, struct peer *peer, struct image_send *send) {
+    const struct image_resume *resume = &peer->resume;
+    if (resume->index != 0 && node_now(node) < resume->until_ns &&
+        log_first(node->log) <= resume->index + 1) {
+        send->index = resume->index;
+        send->term = resume->term;
+    }
+    peer->resume = (struct image_resume){0};
+}
+
 void node_image_install(struct node *node, uint64_t peer_id) {
     struct peer *peer = peer_by_id(node, peer_id);
     struct image_send *send = mem_calloc(1, sizeof(*send));
@@ -154,6 +189,7 @@ void node_image_install(struct node *node, uint64_t peer_id) {
                                 .chunk_size_max = CHUNK_BYTES_FIRST,
                                 .resend_ns = UINT64_MAX,
                                 .job = {.run = read_run, .done = read_done}};
+    choose_image(node, peer, send);
     trace_line(&node->trace, TRACE_INFO, "image-send", "image %llu to %s",
                (unsigned long long)send->index, peer->name);
     peer->send = send;
@@ -164,7 +200,7 @@ void node_image_ack(struct node *node, struct peer *from, struct slice body) {
     struct image_ack ack;
     struct image_send *send = from->send;
     if (image_ack_decode(body, &ack) != 0 || send == NULL || send->reading ||
-        ack.image_index != send->index) {
+        ack.image_index != send->index || ack.file_id != send->file_id) {
         return;
     }
     node->turn_wanted = true;
@@ -211,7 +247,10 @@ uint64_t node_image_send_oldest(const struct node *node) {
     uint64_t oldest = UINT64_MAX;
     for (size_t i = 0; i < node->peer_count; i++) {
         const struct image_send *send = node->peers[i]->send;
+        const struct image_resume *resume = &node->peers[i]->resume;
+        bool waits = resume->index != 0 && node_now(node) < resume->until_ns;
         oldest = send != NULL && send->index < oldest ? send->index : oldest;
+        oldest = waits && resume->index < oldest ? resume->index : oldest;
     }
     return oldest;
 }

@@ -251,7 +251,8 @@ static int visit_image(void *arg, const char *name) {
     if (index < newest->below) {
         newest->index = index > newest->index ? index : newest->index;
     }
-    if (index == 0 && !node_image_is_aside(name)) { /* what a crash left half-made (X-F1) */
+    /* What a crash left half-made (X-F1); but what is being received is gone on with. */
+    if (index == 0 && !node_image_is_aside(name) && !node_image_is_incoming(name)) {
         char path[1400];
         (void)snprintf(path, sizeof(path), "%s/%s", newest->node->image_dir, name);
         newest->rc = disk_remove(newest->node->world.disk, path);

@@ -27,6 +27,12 @@ struct link {
     struct buffer input;
 };
 
+/* What is sent again first when the peer is back. */
+struct image_resume {
+    uint64_t index, term; /* 0: nothing */
+    uint64_t until_ns;    /* then it is forgotten */
+};
+
 struct peer {
     struct node *node;
     char name[NAME_SIZE];
@@ -41,8 +47,9 @@ struct peer {
     uint64_t unanswered_ns; /* when the first question was sent since it was heard; 0: none */
     uint32_t silences;      /* connections given up for that since */
     struct buffer scratch;
-    struct image_send *send; /* an image on its way there */
-    bool install_refused;    /* one that could not begin; the core is told at the turn's end */
+    struct image_send *send;    /* an image on its way there */
+    struct image_resume resume; /* one that the connection's end stopped */
+    bool install_refused;       /* one that could not begin; the core is told at the turn's end */
 };
 
 MUST_USE int peer_open(struct node *node, const char *name, const char *address, struct peer **out);

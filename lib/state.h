@@ -67,6 +67,8 @@ struct state_ops {
     /* Verifies all of it and keeps nothing. Any worker thread. */
     int (*check)(struct node *node, const char *path, struct reason *why);
 
+    /* How much of a file that is still being received is certainly what was sent. Any worker thread. */
+    int (*prefix)(struct node *node, const char *path, uint64_t *size, struct reason *why);
     /* Reads and verifies all of it. Any worker thread, or before the loop runs. */
     int (*load)(struct node *node, const char *path, struct state_loaded *out, struct reason *why);
     /* The state becomes it, and `loaded` what was before, to be discarded. Loop thread. */

@@ -88,6 +88,10 @@ static int check(struct node *node, const char *path, struct reason *why) {
     return kv_image_check(node->world.disk, path, &info, NULL, why);
 }
 
+static int prefix(struct node *node, const char *path, uint64_t *size, struct reason *why) {
+    return kv_image_prefix(node->world.disk, path, &node->image_cancel, size, why);
+}
+
 static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
     struct kv_options options = options_of(node);
     struct kv_image_info info;
@@ -156,6 +160,7 @@ const struct state_ops state_kv_ops = {.open = open_state,
                                        .save = save,
                                        .end = end,
                                        .check = check,
+                                       .prefix = prefix,
                                        .load = load,
                                        .restore = restore,
                                        .discard = discard,

@@ -191,6 +191,15 @@ static void end(struct state_image *image) {
     thaw(image->frozen);
 }
 
+/* It is small: it is sent again. */
+static int prefix(struct node *node, const char *path, uint64_t *size, struct reason *why) {
+    (void)node;
+    (void)path;
+    (void)why;
+    *size = 0;
+    return 0;
+}
+
 static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
     struct meta_image meta;
     int rc = meta_image_load(node->world.disk, path, node_knows_level(node), &meta, why);
@@ -262,6 +271,7 @@ const struct state_ops state_log_ops = {.open = open_state,
                                         .save = save,
                                         .end = end,
                                         .check = check,
+                                        .prefix = prefix,
                                         .load = load,
                                         .restore = restore,
                                         .discard = discard,

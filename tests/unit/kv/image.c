@@ -528,3 +528,41 @@ Test(kv_image, keeps_large_values_and_a_large_tail) {
     feed_close(&feed);
     sim_disk_free(sim);
 }
+
+/* Of an image that is still on its way: the whole chunks that are there, and nothing behind a bad byte. */
+Test(kv_image, p3_knows_how_much_of_a_part_is_good) {
+    struct sim_disk *sim = new_disk();
+    struct feed feed = feed_open(1);
+    static uint8_t value[200 * 1024];
+    for (unsigned i = 0; i < 6; i++) { /* two to a chunk */
+        uint8_t key = (uint8_t)('a' + i);
+        cr_assert_eq(feed_put(&feed, slice_of(&key, 1), slice_of(value, sizeof(value))), 0);
+    }
+    cr_assert_eq(save_with(feed.kv, sim, (struct slice){0}, NULL, NULL), 0);
+    struct slice bytes;
+    cr_assert(sim_disk_peek(sim, path, &bytes));
+    uint64_t head = IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE;
+    uint64_t end = IMAGE_CHUNK_HEADER_SIZE + IMAGE_END_SIZE;
+    uint64_t chunk = (bytes.size - head - end) / 3;
+    uint64_t good = 0;
+    struct disk *disk = sim_disk_seam(sim);
+    cr_assert_eq(kv_image_prefix(disk, path, NULL, &good, NULL), 0);
+    cr_assert_eq(good, head + 3 * chunk, "all but its end");
+    for (uint64_t at = head + 3 * chunk - 1; at > head;
+         at -= 10007 < at - head ? 10007 : at - head) {
+        cr_assert(sim_disk_flip_bit(sim, path, at, 3, SIM_ROT_BOTH));
+        cr_assert_eq(kv_image_prefix(disk, path, NULL, &good, NULL), 0);
+        cr_assert_eq(good, head + (at - head) / chunk * chunk, "a flip at %zu", (size_t)at);
+        cr_assert(sim_disk_flip_bit(sim, path, at, 3, SIM_ROT_BOTH));
+    }
+    for (uint64_t size = head + 3 * chunk; size > head; size -= 10007 < size - head ? 10007 : 1) {
+        cr_assert(sim_disk_cut_file(sim, path, size));
+        cr_assert_eq(kv_image_prefix(disk, path, NULL, &good, NULL), 0);
+        cr_assert_eq(good, head + (size - head) / chunk * chunk, "a cut at %zu", (size_t)size);
+    }
+    cr_assert(sim_disk_cut_file(sim, path, head - 1));
+    cr_assert_eq(kv_image_prefix(disk, path, NULL, &good, NULL), 0);
+    cr_assert_eq(good, 0);
+    feed_close(&feed);
+    sim_disk_free(sim);
+}

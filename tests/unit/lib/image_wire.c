@@ -9,6 +9,7 @@ static const struct image_chunk chunk = {.leader_term = 3,
                                          .image_index = 0x0102030405060708,
                                          .image_term = 2,
                                          .size = 100,
+                                         .file_id = 0x1112131415161718,
                                          .offset = 97,
                                          .bytes = {(const uint8_t *)"end", 3}};
 static const uint8_t golden_chunk[] = {
@@ -16,6 +17,7 @@ static const uint8_t golden_chunk[] = {
     0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* index */
     2,    0,    0,    0,    0,    0,    0,    0,    /* term of that entry */
     100,  0,    0,    0,    0,    0,    0,    0,    /* size of the file */
+    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, /* id of the file */
     97,   0,    0,    0,    0,    0,    0,    0,    /* offset */
     'e',  'n',  'd',
 };
@@ -23,6 +25,7 @@ enum { CHUNK_HEADER = sizeof(golden_chunk) - 3 };
 
 static const uint8_t golden_ack[] = {
     9, 0, 0, 0, 0, 0, 0, 0, /* index */
+    4, 3, 2, 1, 0, 0, 0, 0, /* id of the file */
     0, 1, 0, 0, 0, 0, 0, 0, /* go on at 256 */
     1,                      /* more */
 };
@@ -43,6 +46,7 @@ Test(lib_image_wire, decodes_the_golden_chunk) {
     cr_assert_eq(out.image_index, 0x0102030405060708);
     cr_assert_eq(out.image_term, 2);
     cr_assert_eq(out.size, 100);
+    cr_assert_eq(out.file_id, 0x1112131415161718);
     cr_assert_eq(out.offset, 97);
     cr_assert(slice_equal(out.bytes, slice_text("end")));
 }
@@ -93,7 +97,8 @@ Test(lib_image_wire, takes_an_empty_chunk_at_the_end) {
 }
 
 Test(lib_image_wire, encodes_an_ack_as_the_golden_bytes) {
-    const struct image_ack ack = {.image_index = 9, .next_offset = 256, .state = IMAGE_ACK_MORE};
+    const struct image_ack ack = {
+        .image_index = 9, .file_id = 0x01020304, .next_offset = 256, .state = IMAGE_ACK_MORE};
     struct buffer out;
     buffer_init(&out);
     image_ack_encode(&ack, &out);
@@ -106,12 +111,13 @@ Test(lib_image_wire, decodes_every_state_of_an_ack_and_no_other) {
     for (unsigned state = 0; state < 256; state++) {
         uint8_t bytes[sizeof(golden_ack)];
         memcpy(bytes, golden_ack, sizeof(bytes));
-        bytes[16] = (uint8_t)state;
+        bytes[24] = (uint8_t)state;
         struct image_ack out;
         int expected = state >= IMAGE_ACK_MORE && state <= IMAGE_ACK_FAILED ? 0 : LKV_EPROTOCOL;
         cr_assert_eq(image_ack_decode(slice_of(bytes, sizeof(bytes)), &out), expected);
         if (expected == 0) {
             cr_assert_eq(out.image_index, 9);
+            cr_assert_eq(out.file_id, 0x01020304);
             cr_assert_eq(out.next_offset, 256);
             cr_assert_eq((unsigned)out.state, state);
         }
@@ -131,7 +137,7 @@ Test(lib_image_wire, refuses_an_ack_of_any_other_size) {
 Test(lib_image_wire, keeps_random_chunks_within_their_file) {
     struct prng prng = prng_of(2);
     for (int round = 0; round < 100000; round++) {
-        uint8_t bytes[56];
+        uint8_t bytes[64];
         size_t size = prng_below(&prng, sizeof(bytes) + 1);
         for (size_t i = 0; i < size; i++) {
             bytes[i] = prng_below(&prng, 3) == 0 ? (uint8_t)prng_next(&prng) : 0;
