@@ -528,6 +528,9 @@ size_t raft_peers(const struct raft *raft, struct raft_peer_status *out, size_t 
  * are. */
 size_t raft_gaps(const struct raft *raft, struct raft_gap *out, size_t capacity);
 
+/* For people: which entry is being got back, and what each peer last said of it; empty when all is well. */
+void raft_repair_text(const struct raft *raft, struct reason *out);
+
 /* Whether IMAGE_INSTALLED (index, term) will keep the entries behind `index`: it is in the log, or lies
  * in a gap and its term is not known to be another one. False: the log begins anew behind it. The owner
  * asks before that event, to do the same on disk. */

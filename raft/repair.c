@@ -237,9 +237,11 @@ static void discard(struct raft *raft) {
     } else if (!best_unsure(raft, &index, &term)) {
         return;
     }
-    raft->update->discarded_from = index + 1;
-    raft->update->note = text;
     cut(raft, index + 1, term);
+    if (raft->role != RAFT_STOPPED) {
+        raft->update->discarded_from = index + 1;
+        raft->update->note = text;
+    }
 }
 
 static void decide(struct raft *raft) {
@@ -462,7 +464,8 @@ static uint64_t term_of(void *arg, uint64_t index) {
 void repair_damaged(struct raft *raft, const struct raft_event *event) {
     uint64_t first = event->damaged.first, last = event->damaged.last;
     first = first > raft->first ? first : raft->first;
-    last = last < raft->last ? last : raft->last;
+    /* What is not durable yet cannot have been read: it was an entry that a cut on its way replaces. */
+    last = last < raft->durable ? last : raft->durable;
     if (first > last) {
         return;
     }
@@ -480,6 +483,13 @@ void repair_damaged(struct raft *raft, const struct raft_event *event) {
 }
 
 /* ------------------------------------------------------------------ looking in */
+
+void raft_repair_text(const struct raft *raft, struct reason *out) {
+    out->text[0] = '\0';
+    if (!repair_may_lead(raft)) {
+        *out = report(raft);
+    }
+}
 
 size_t raft_gaps(const struct raft *raft, struct raft_gap *out, size_t capacity) {
     const struct gap *gap = log_blocked(raft);

@@ -41,16 +41,17 @@ static bool spare(const struct world *world, const struct w_node *node, uint64_t
 
 /* ------------------------------------------------------------------ damage */
 
-/* Entries that rotted, and, of half of them, only behind the header. */
+/* Entries that rotted, half of the times with their headers, else half of them without. */
 void world_rot(struct world *world, uint64_t id, uint64_t first, uint64_t last, bool budget) {
     struct w_node *node = w_node(world, id);
     struct w_disk *disk = &node->disk;
     first = first > disk->log.first ? first : disk->log.first;
     last = last < disk->log.last ? last : disk->log.last;
+    bool whole = prng_below(&world->prng, 2) == 0;
     for (uint64_t i = first; i <= last; i++) {
         if (!disk->log.items[i].bad && (!budget || spare(world, node, i))) {
             disk->log.items[i].bad = true;
-            disk->log.items[i].header = prng_below(&world->prng, 2) == 0;
+            disk->log.items[i].header = !whole && prng_below(&world->prng, 2) == 0;
             world->counts.rotten++;
             w_trace(world, "n%d's entry %llu rots", (int)id, (ull)i);
         }
@@ -156,7 +157,9 @@ void w_found(struct world *world, struct w_node *node, uint64_t index) {
     if (entry == NULL || entry->bad) {
         return;
     }
-    entry->bad = true;
+    struct raft_status status;
+    raft_status(node->raft, &status);
+    entry->bad = index <= status.durable; /* else it is one that a cut on its way replaces */
     struct raft_event event = {.kind = RAFT_DAMAGED};
     event.damaged.first = event.damaged.last = index;
     w_step(world, node, &event, NULL);

@@ -512,20 +512,21 @@ Test(raft_repair, stops_rather_than_drop_what_is_committed) {
     acknowledge(&node, 2, 9);
     cr_assert(status_of(&node).commit == 9);
     damaged(&node, 9, 9);
-    for (int i = 0; i < 20 && node.update.stop_rc == 0; i++) {
-        tick(&node, 49);
-        acknowledge(&node, 2, 8); /* it is still heard */
-        struct raft_message ask = {0};
-        tick(&node, 1);
-        if (sent(&node, RAFT_REPAIR_REQUEST) != NULL) {
-            ask = *sent(&node, RAFT_REPAIR_REQUEST);
-            for (uint64_t id = 2; id <= 3 && node.update.stop_rc == 0; id++) {
-                struct raft_message m = answer_of(&ask, id, RAFT_REPAIR_ABSENT, 0, 0);
-                receive(&node, &m);
-                cr_assert(node.update.discarded_from == 0);
-            }
+    bool stopped = false;
+    for (int i = 0; i < 60 && !stopped; i++) {
+        tick(&node, 25);
+        stopped = node.update.stop_rc == LKV_EDAMAGED;
+        bool asks = sent(&node, RAFT_REPAIR_REQUEST) != NULL && !stopped;
+        struct raft_message ask =
+            asks ? *sent(&node, RAFT_REPAIR_REQUEST) : (struct raft_message){0};
+        for (uint64_t id = 2; id <= 3 && asks; id++) {
+            struct raft_message m = answer_of(&ask, id, RAFT_REPAIR_ABSENT, 0, 0);
+            receive(&node, &m);
+            cr_assert(node.update.discarded_from == 0 && node.update.stop_rc == 0);
         }
+        acknowledge(&node, 2, 8); /* it is still heard */
     }
+    cr_expect(stopped && status_of(&node).last == 9);
     close_node(&node);
 }
 
