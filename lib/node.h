@@ -164,7 +164,7 @@ struct node {
     struct seen seen;
     bool seen_job_running;
     uint64_t seen_retry_ns; /* when a save that failed is tried again; UINT64_MAX: none failed */
-    uint64_t feature_term; /* in which this leader has proposed the next field */
+    uint64_t feature_term;  /* in which this leader has proposed the next field */
     uint32_t feature_proposed;
     struct blob *feature; /* owned; NULL, or what is being submitted */
     bool running;         /* founded: log and raft exist */

@@ -61,7 +61,7 @@ struct log_state {
      * term is not known it states some term between those of its neighbours: not to be used. */
     struct log_run *runs;
     size_t run_count;
-    uint64_t cut_records;   /* torn records cut off at open */
+    uint64_t cut_records; /* torn records cut off at open */
     bool blank;           /* no segment and no vote existed: just created */
 
     /* With `mend` only. Ascending and disjoint; one may begin just behind another. A snapshot of

@@ -66,7 +66,7 @@ struct recovery {
     bool needs_segment;     /* the newest one cannot be continued */
     bool superseded;        /* the image contradicts the log: the image is right */
     uint64_t torn_records;
-    uint64_t torn_offset;                   /* in the newest segment */
+    uint64_t torn_offset; /* in the newest segment */
     struct recovery_damage damage;
 };
 

@@ -26,7 +26,7 @@ struct sim_inode {
     bool size_dirty; /* truncated since the last sync */
     uint8_t *bad;    /* owned; one for each sector: it cannot be read until it is written whole */
     uint64_t bad_count;
-    bool name_held;  /* an earlier change of its name did not reach the medium */
+    bool name_held; /* an earlier change of its name did not reach the medium */
 };
 
 struct sim_name {
@@ -114,7 +114,8 @@ void sim_image_copy(struct sim_image *to, const struct sim_image *from);
 
 /* Whether one of these sectors cannot be read; `partly`: of those that are not covered whole. */
 bool sim_inode_bad(const struct sim_inode *inode, uint64_t offset, uint64_t size, bool partly);
-void sim_inode_mend(struct sim_inode *inode, uint64_t offset, uint64_t size); /* those covered whole */
+void sim_inode_mend(struct sim_inode *inode, uint64_t offset,
+                    uint64_t size); /* those covered whole */
 
 size_t sim_inode_new(struct sim_disk *sim, bool is_dir);
 void sim_inode_sweep(struct sim_disk *sim); /* frees what nothing refers to */

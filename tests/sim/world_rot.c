@@ -191,7 +191,8 @@ static void rot_records(struct sim_node *node) {
         enum sim_rot_kind kind = draw_kind(world);
         bool behind = strcmp(place->path, last->path) == 0 &&
                       (place->offset + place->size + 511) / 512 * 512 > last->offset;
-        if (!behind && (world->plan.rot_budget != SIM_ROT_APART || is_apart(node, &places, i, kind))) {
+        if (!behind &&
+            (world->plan.rot_budget != SIM_ROT_APART || is_apart(node, &places, i, kind))) {
             (void)spoil(node, kind, place->path, place->offset, place->size);
         }
     }
@@ -221,8 +222,9 @@ static void rot_anything(struct sim_node *node) {
 
 /* It strikes this node as soon as it may. */
 void sim_rot_begin(struct sim_world *world, struct sim_node *node) {
-    bool may = world->plan.rot_budget == SIM_ROT_APART ||
-               (world->plan.rot_budget == SIM_ROT_FEW && node->number < (world->plan.nodes - 1) / 2);
+    bool may =
+        world->plan.rot_budget == SIM_ROT_APART ||
+        (world->plan.rot_budget == SIM_ROT_FEW && node->number < (world->plan.nodes - 1) / 2);
     node->rot_wanted = may && world->plan.nodes > 1;
 }
 
