@@ -150,8 +150,8 @@ void ledger_catch_up(struct ledger *ledger) {
     ledger->visible = ledger->included_visible;
 }
 
-void ledger_start_at(struct ledger *ledger, uint64_t index) {
-    ledger->visible = index;
+void ledger_start_at(struct ledger *ledger, uint64_t visible) {
+    ledger->visible = visible;
 }
 
 /* ------------------------------------------------------------------ copies */

@@ -40,8 +40,8 @@ uint32_t ledger_feature_level(const struct ledger *ledger);
 /* The entries up to what it includes are here. */
 void ledger_catch_up(struct ledger *ledger);
 
-/* The log goes on behind `index`. */
-void ledger_start_at(struct ledger *ledger, uint64_t index);
+/* The log goes on behind an image, up to which readers might see so far. */
+void ledger_start_at(struct ledger *ledger, uint64_t visible);
 
 /* An unchanging copy for ledger_fini, on any thread. LKV_ENOMEM. */
 MUST_USE int ledger_freeze(const struct ledger *ledger, struct ledger *out);

@@ -77,6 +77,7 @@ void meta_image_encode(const struct meta_image *image, struct buffer *out) {
     append_section(out, META_IMAGE_MEMBERS, buffer_slice(&payload), crc);
     out->failed = out->failed || payload.failed;
     buffer_clear(&payload);
+    append_u64(&payload, image->visible);
     ledger_put(&payload, &image->ledger);
     append_section(out, META_IMAGE_LEDGER, buffer_slice(&payload), crc);
     out->failed = out->failed || payload.failed;
@@ -165,12 +166,15 @@ static int read_ledger(struct slice payload, struct meta_image *out, struct reas
     if (out->ledger.included != 0) {
         return reason_set(why, LKV_EDAMAGED, "it has sessions twice");
     }
-    int rc = ledger_get(payload, &out->ledger);
+    struct reader reader = reader_of(payload);
+    out->visible = read_u64(&reader);
+    int rc =
+        reader.failed ? LKV_EDAMAGED : ledger_get(slice_of(reader.at, reader.left), &out->ledger);
     if (rc == LKV_ENOMEM) {
         return reason_set(why, rc, "no memory for its sessions");
     }
     out->ledger.feature_level = out->feature_level;
-    return rc == 0 && out->ledger.included >= out->index
+    return rc == 0 && out->ledger.included >= out->index && out->visible <= out->index
                ? 0
                : reason_set(why, LKV_EDAMAGED, "its sessions are malformed");
 }

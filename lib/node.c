@@ -258,7 +258,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     list_init(&node->batch.fills);
     list_init(&node->repair.waits);
     node->repair.image_wanted_ns = node->repair.note_retry_ns = UINT64_MAX;
-    list_init(&node->once_joins);
+    list_init(&node->once_waits);
     atomic_init(&node->spare_wanted, true);
     tails_init(&node->handle.tails);
     inbox_init(&node->inbox);

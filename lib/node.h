@@ -43,6 +43,7 @@ struct log_job;
 struct image_receive;
 struct image_send;
 struct apply_read;
+struct retention_job;
 struct forward;
 
 /* What a node runs on; borrowed for its life. */
@@ -251,10 +252,11 @@ struct node {
 
     /* Model log. */
     struct ledger ledger;
+    uint64_t image_visible;      /* of the newest image */
     struct sessions
         proposed; /* of a ready leader: the ledger's, once all it has appended is applied */
     uint64_t proposed_term;      /* that they are valid in; 0: not */
-    struct list_link once_joins; /* requests: the same is under way already */
+    struct list_link once_waits; /* requests: what decides them is not applied yet */
     bool submits_held;           /* until this leader is ready */
     struct extents *extents;     /* owned reference */
     struct list_link log_waits;  /* reads that wait for records */
@@ -264,6 +266,7 @@ struct node {
     uint64_t retention_next_ns;  /* when it is looked at again; 0: now */
     uint64_t retention_saved_ns; /* the file is younger than that */
     bool retention_saving;
+    struct retention_job *hold_saving; /* a hold that is being made durable; NULL: none is */
     bool spare_preparing;        /* the file for the next image */
     atomic_bool spare_wanted;    /* there is none, or it is too small */
     uint64_t image_bytes;        /* bulk thread: of the last image or checkpoint */
@@ -407,6 +410,7 @@ void node_log_fail_all(struct node *node, int rc, const char *text);
 /* lib/node_retention.c: how far the log's beginning may go, and what holds it */
 void node_hold(struct node *node, struct request *request);
 uint64_t node_retention_timer(struct node *node, uint64_t now_ns); /* when next */
+uint64_t node_hold_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
 void node_hold_fail_all(struct node *node, int rc, const char *text);
 /* Bulk thread: what images take now; and a new one, made out of the spare file. LKV_ENOENT: there is no
  * spare of that size. */

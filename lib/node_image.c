@@ -118,6 +118,7 @@ static void take_image(struct node *node, const struct image_job *job) {
     }
     node->image_index = job->image.index;
     node->image_term = job->image.term;
+    node->image_visible = job->image.visible;
     node_image_mended(node);
     struct raft_event event = {.kind = RAFT_LOG_PREFIX,
                                .log_prefix = {.first = log_first(node->log),

@@ -27,10 +27,16 @@ struct log_read_job {
     struct reason why;
 };
 
+/* A log that goes on behind an image begins with what can be seen of it, which may be nothing yet. */
+static uint64_t visible(const struct node *node) {
+    uint64_t before = node_log_first(node) - 1;
+    return node->ledger.visible > before ? node->ledger.visible : before;
+}
+
 static void set_span(const struct node *node, struct lkv_msg *reply) {
     uint64_t first = node_log_first(node);
     msg_set_u64(reply, "first", first);
-    msg_set_u64(reply, "commit", node->ledger.visible);
+    msg_set_u64(reply, "commit", visible(node));
 }
 
 void node_log_span(struct node *node, struct request *request) {
@@ -67,7 +73,7 @@ struct page {
 static bool is_void(const struct node *node, const struct entry *entry,
                     const struct once_header *header) {
     uint64_t last = entry->index - header->position + header->count - 1;
-    return last > node->ledger.visible || raft_term_at(node->raft, last) != entry->term;
+    return last > visible(node) || raft_term_at(node->raft, last) != entry->term;
 }
 
 /* Whether it is one that readers see; `*skip` bytes of its payload are not the caller's. */
@@ -112,12 +118,12 @@ static void fail_no_memory(struct request *request) {
 
 static void answer_from_window(struct node *node, struct request *request) {
     struct page page;
-    if (begin_page(node, request, node->ledger.visible + 1 - request->from, &page) != 0) {
+    if (begin_page(node, request, visible(node) + 1 - request->from, &page) != 0) {
         fail_no_memory(request);
         return;
     }
     const struct entry *entry;
-    while (page.next <= node->ledger.visible && (entry = node_entry(node, page.next)) != NULL &&
+    while (page.next <= visible(node) && (entry = node_entry(node, page.next)) != NULL &&
            take(node, &page, entry)) {
     }
     finish_page(node, request, page.next);
@@ -153,7 +159,7 @@ static void read_done(struct loop_job *base) {
     node->turn_wanted = true;
     if (job->rc == LKV_ETRUNCATED) {
         refuse_truncated(node, job->request);
-    } else if (node_is_damage(job->rc)) {
+    } else if (node_is_damage(job->rc) && !node->closing) {
         if (job->noted) {
             node_log_damaged(node, &job->gap, &job->why);
         }
@@ -178,7 +184,7 @@ static void read_from_disk(struct node *node, struct request *request) {
     }
     job->node = node;
     job->request = request;
-    job->to = node->ledger.visible;
+    job->to = visible(node);
     job->count = 0;
     job->why.text[0] = '\0';
     job->job = (struct loop_job){.run = read_run, .done = read_done};
@@ -203,7 +209,7 @@ void node_log_read(struct node *node, struct request *request) {
     if (request->from == 0) {
         request->from = node_log_first(node);
     }
-    if (request->from <= node->ledger.visible) {
+    if (request->from <= visible(node)) {
         serve(node, request);
     } else if (request->wait) {
         list_push_back(&node->log_waits, &request->link);
@@ -218,15 +224,15 @@ void node_log_read(struct node *node, struct request *request) {
 }
 
 void node_log_serve(struct node *node) {
-    if (node->log_waited == node->ledger.visible) {
+    if (node->log_waited == visible(node)) {
         return;
     }
-    node->log_waited = node->ledger.visible;
+    node->log_waited = visible(node);
     struct list_link *next;
     for (struct list_link *at = node->log_waits.next; at != &node->log_waits; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
-        if (request->from <= node->ledger.visible) {
+        if (request->from <= visible(node)) {
             list_remove(at);
             serve(node, request);
         }

@@ -6,7 +6,7 @@
  *
  *   new number ───────────────> appended, and noted in `proposed` with the index that it gets
  *   known, and applied ───────> answered with the first answer
- *   known, on its way ────────> once_joins, until it is applied; then looked at again
+ *   known, on its way ────────> once_waits, until it is applied; then looked at again
  *
  * A leader begins with that when all of earlier terms is applied; until then what is in a session waits,
  * and behind it whatever was submitted later. The verdict depends on nothing but the entries before, so
@@ -107,10 +107,10 @@ static void answer_first(struct request *request, const struct session_reply *fi
     request_finish(request);
 }
 
-static void join(struct node *node, struct request *request, uint64_t last) {
+/* Until entry `last` is applied. */
+static void wait_for(struct node *node, struct request *request, uint64_t last) {
     request->index = last;
-    request->maybe_done = true; /* the attempt that it waits for */
-    list_push_back(&node->once_joins, &request->link);
+    list_push_back(&node->once_waits, &request->link);
     if (request->deadline_ns < node->next_expiry_ns) {
         node->next_expiry_ns = request->deadline_ns;
     }
@@ -126,8 +126,15 @@ static void repeat(struct node *node, struct request *request, const struct sess
     } else if (last <= node->applied) {
         answer_first(request, first);
     } else {
-        join(node, request, last);
+        request->maybe_done = true; /* the attempt that it waits for */
+        wait_for(node, request, last);
     }
+}
+
+/* The end of its session is on its way, and may yet be lost with this leader. */
+static bool is_ending(const struct node *node, const struct request *request) {
+    const struct sessions *applied = &node->ledger.sessions;
+    return sessions_find(applied, request->session) < applied->count;
 }
 
 /* True: it is to be appended. Otherwise it is elsewhere. */
@@ -141,6 +148,8 @@ static bool judge(struct node *node, struct request *request) {
     unsubmit(node, request);
     if (rc == SESSION_REPEATED) {
         repeat(node, request, &first);
+    } else if (rc == LKV_ESESSION && is_ending(node, request)) {
+        wait_for(node, request, log_window_next(&node->window) - 1);
     } else {
         refuse(request, rc);
     }
@@ -252,7 +261,7 @@ void node_once_turn(struct node *node) {
     struct list_link ready;
     list_init(&ready);
     struct list_link *next;
-    for (struct list_link *at = node->once_joins.next; at != &node->once_joins; at = next) {
+    for (struct list_link *at = node->once_waits.next; at != &node->once_waits; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
         if (!valid || request->index <= node->applied) {
@@ -268,13 +277,13 @@ void node_once_turn(struct node *node) {
 uint64_t node_once_expire(struct node *node, uint64_t now_ns) {
     uint64_t earliest = UINT64_MAX;
     struct list_link *next;
-    for (struct list_link *at = node->once_joins.next; at != &node->once_joins; at = next) {
+    for (struct list_link *at = node->once_waits.next; at != &node->once_waits; at = next) {
         next = at->next;
         struct request *request = LIST_ITEM(at, struct request, link);
         if (request->deadline_ns <= now_ns) {
             list_remove(at);
-            request_fail(request, LKV_EUNKNOWN,
-                         "an earlier attempt is entry %llu; no quorum acknowledged it in time",
+            request_fail(request, LKV_ETIMEOUT,
+                         "no quorum acknowledged entry %llu, which decides it, in time",
                          (unsigned long long)request->index);
         } else if (request->deadline_ns < earliest) {
             earliest = request->deadline_ns;
@@ -296,9 +305,8 @@ uint64_t node_once_expire(struct node *node, uint64_t now_ns) {
 }
 
 void node_once_close(struct node *node) {
-    for (struct list_link *link; (link = list_pop_front(&node->once_joins)) != NULL;) {
-        request_fail(LIST_ITEM(link, struct request, link), LKV_EUNKNOWN,
-                     "the node was closed; an earlier attempt may still take effect");
+    for (struct list_link *link; (link = list_pop_front(&node->once_waits)) != NULL;) {
+        request_fail(LIST_ITEM(link, struct request, link), LKV_ECLOSED, "the node was closed");
     }
     forget(node);
 }

@@ -55,9 +55,11 @@ int node_submit_loop(void *arg, struct request *request) {
 /* Appends in the order in which they were submitted, whatever the order in which they come back. */
 static void park_in_order(struct node *node, struct request *request) {
     struct list_link *before = node->parked.prev;
-    while (request->order != 0 && before != &node->parked &&
-           LIST_ITEM(before, struct request, link)->order > request->order) {
-        before = before->prev;
+    for (uint64_t order; request->order != 0 && before != &node->parked; before = before->prev) {
+        order = LIST_ITEM(before, struct request, link)->order;
+        if (order != 0 && order < request->order) { /* 0: a read, which has no place among them */
+            break;
+        }
     }
     list_push_back(before->next, &request->link);
 }
@@ -216,6 +218,33 @@ static void refuse_not_leader(struct node *node, struct request *request) {
                  leader != NULL ? leader->name : "?", leader != NULL ? leader->address : "?");
 }
 
+static bool is_parked_before(const struct node *node, uint64_t order) {
+    for (const struct list_link *at = node->parked.next; at != &node->parked; at = at->next) {
+        const struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->op == REQUEST_APPEND) { /* the first one of them has the lowest order */
+            return request->order < order;
+        }
+    }
+    return false;
+}
+
+/* Behind those of the same caller that were submitted before it: they wait for a leader, or are with an
+ * earlier one, which may refuse them yet, or were appended here by a leader that was replaced and will
+ * be sent again. (A client keeps its own order.) */
+static bool must_queue(const struct node *node, const struct request *request) {
+    if (request->op != REQUEST_APPEND || request->forwarded || request->no_park) {
+        return false;
+    }
+    bool earlier =
+        is_parked_before(node, request->order) || pending_owes(&node->pending, request->order);
+    for (const struct list_link *at = node->old_forwards.next;
+         !earlier && at != &node->old_forwards; at = at->next) {
+        const struct forward *forward = LIST_ITEM(at, struct forward, link);
+        earlier = remote_appends_in_flight(forward->remote) > 0;
+    }
+    return earlier;
+}
+
 void node_forward(struct node *node, struct request *request) {
     struct peer *leader = peer_by_id(node, node->leader);
     if (request->forwarded || !node->options.forward || leader == NULL) {
@@ -226,7 +255,8 @@ void node_forward(struct node *node, struct request *request) {
         node_wait_for_leader(node, request);
         return;
     }
-    if (remote_would_overtake(node->forward->remote, request)) {
+    /* Another leader than the last: what the old one did not take may just have come back. */
+    if (must_queue(node, request) || remote_would_overtake(node->forward->remote, request)) {
         park(node, request);
         return;
     }
@@ -293,22 +323,6 @@ static bool is_fenced_off(const struct node *node, const struct request *request
 static void refuse_term(struct node *node, struct request *request) {
     request_fail(request, LKV_ETERM, "to be appended in term %llu, it is term %llu: not done",
                  (unsigned long long)request->in_term, (unsigned long long)node->term);
-}
-
-/* Behind those of the same caller that were submitted before it: they wait for a leader, or are with an
- * earlier one, which may refuse them yet, or were appended here by a leader that was replaced and will
- * be sent again. (A client keeps its own order.) */
-static bool must_queue(const struct node *node, const struct request *request) {
-    if (request->op != REQUEST_APPEND || request->forwarded || request->no_park) {
-        return false;
-    }
-    bool earlier = !list_empty(&node->parked) || pending_owes(&node->pending, request->order);
-    for (const struct list_link *at = node->old_forwards.next;
-         !earlier && at != &node->old_forwards; at = at->next) {
-        const struct forward *forward = LIST_ITEM(at, struct forward, link);
-        earlier = remote_appends_in_flight(forward->remote) > 0;
-    }
-    return earlier;
 }
 
 static void route_write(struct node *node, struct request *request) {
@@ -681,7 +695,12 @@ void node_request_again(void *arg, struct request *request) {
 
 void node_leader_changed(struct node *node) {
     node->leader_moved = false;
-    if (node->forward != NULL && node->leader == node->identity.member_id) {
+    const struct peer *leader = peer_by_id(node, node->leader);
+    bool moved = node->leader == node->identity.member_id ||
+                 (leader != NULL && node->forward != NULL &&
+                  strcmp(node->forward->address, leader->address) != 0);
+    if (node->forward != NULL &&
+        moved) { /* before anything is sent to the new one: it comes back */
         leave_forward(node);
     }
     route_parked(node);
@@ -706,7 +725,8 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
     if (now_ns >= node->next_expiry_ns) {
         uint64_t earliest = pending_expire(&node->pending, now_ns);
         expire_parked(node, now_ns, &earliest);
-        uint64_t others[] = {node_read_expire(node, now_ns), node_once_expire(node, now_ns)};
+        uint64_t others[] = {node_read_expire(node, now_ns), node_once_expire(node, now_ns),
+                             node_hold_expire(node, now_ns)};
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
             earliest = others[i] < earliest ? others[i] : earliest;
         }

@@ -51,6 +51,7 @@ static void finish_hold(struct node *node, struct retention_job *job) {
 static void save_done(struct loop_job *base) {
     struct retention_job *job = LIST_ITEM(base, struct retention_job, job);
     struct node *node = job->node;
+    node->hold_saving = NULL;
     node->jobs_outstanding--;
     node->turn_wanted = true;
     node->retention_saving = false;
@@ -74,6 +75,7 @@ static bool save(struct node *node, struct request *request) {
                                   .retention = node->retention,
                                   .request = request,
                                   .job = {.run = save_run, .done = save_done}};
+    node->hold_saving = request != NULL ? job : NULL;
     node->retention_saving = true;
     node->retention_saved_ns = node_now(node);
     node->jobs_outstanding++;
@@ -116,8 +118,36 @@ static void next_hold(struct node *node) {
 }
 
 void node_hold(struct node *node, struct request *request) {
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
     list_push_back(&node->hold_waits, &request->link);
     next_hold(node);
+}
+
+/* A disk that hangs keeps nobody waiting. */
+uint64_t node_hold_expire(struct node *node, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    struct list_link *next;
+    for (struct list_link *at = node->hold_waits.next; at != &node->hold_waits; at = next) {
+        next = at->next;
+        struct request *request = LIST_ITEM(at, struct request, link);
+        if (request->deadline_ns <= now_ns) {
+            list_remove(at);
+            request_fail(request, LKV_ETIMEOUT, "the disk did not take it in time");
+        } else if (request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    struct retention_job *saving = node->hold_saving;
+    struct request *request = saving != NULL ? saving->request : NULL;
+    if (request != NULL && request->deadline_ns <= now_ns) {
+        saving->request = NULL;
+        request_fail(request, LKV_EUNKNOWN, "the disk has not taken the hold in time, and may yet");
+    } else if (request != NULL && request->deadline_ns < earliest) {
+        earliest = request->deadline_ns;
+    }
+    return earliest;
 }
 
 void node_hold_fail_all(struct node *node, int rc, const char *text) {

@@ -16,6 +16,7 @@ struct node;
 struct state_image {
     uint64_t index, term; /* of the last entry that it covers */
     uint64_t drop_to;     /* the log up to here goes when it is durable; 0: nothing */
+    uint64_t visible;     /* model log */
     bool checkpoint;      /* beside the images: the state alone, for the next start */
     void *frozen;         /* the state's own */
     char summary[96];     /* for the trace, set by save */
@@ -24,6 +25,7 @@ struct state_image {
 /* An image that was read. */
 struct state_loaded {
     uint64_t cluster_id, index, term;
+    uint64_t visible; /* model log */
     void *state; /* the state's own, until restore or discard */
 };
 

@@ -120,12 +120,15 @@ static bool begin_drop(struct node *node, struct state_image *image) {
     if (drop_to <= node->image_index && node->image_wanted && node->image_index > 0) {
         index = node->image_index;
         term = node->image_term;
-        drop_to = 0;
+        drop_to = 0; /* it is gone already */
     } else if (drop_to <= node->image_index || drop_to > node->ledger.visible) {
         return false;
     }
-    *image = (struct state_image){
-        .index = index, .term = term, .drop_to = drop_to, .frozen = freeze(node)};
+    *image = (struct state_image){.index = index,
+                                  .term = term,
+                                  .drop_to = drop_to,
+                                  .visible = node->image_visible,
+                                  .frozen = freeze(node)};
     if (image->frozen == NULL || image->term == 0) {
         thaw(image->frozen);
         return false;
@@ -141,6 +144,7 @@ static bool begin_checkpoint(struct node *node, struct state_image *image) {
     }
     *image = (struct state_image){.index = node->ledger.included,
                                   .term = node->ledger.included_term,
+                                  .visible = node->ledger.included_visible,
                                   .checkpoint = true,
                                   .frozen = freeze(node)};
     return image->frozen != NULL;
@@ -163,11 +167,34 @@ static int save_bytes(struct node *node, const struct state_image *image, const 
                                               strrchr(path, '/') + 1, bytes, why);
 }
 
+/* Segments end anywhere: where an append in a session is not complete up to `index`, its records before
+ * are not seen either. */
+static int visible_at(struct node *node, uint64_t index, uint64_t *visible, struct reason *why) {
+    struct entry entry = {0};
+    struct once_header header;
+    size_t count = 0;
+    int rc = log_read(node->log, index, index, 1, &entry, 1, &count, why);
+    if (rc != 0) {
+        return rc;
+    }
+    bool inside = entry.type == ENTRY_ONCE &&
+                  once_decode(blob_slice(entry.payload), &header) == 0 &&
+                  header.position + 1 < header.count;
+    *visible = inside ? index - header.position - 1 : index;
+    blob_unref(entry.payload);
+    return 0;
+}
+
 static int save(struct node *node, struct state_image *image, const char *path,
                 struct reason *why) {
     const struct identity *identity = &node->identity;
     const struct ledger *frozen = image->frozen;
+    int rc = image->drop_to > 0 ? visible_at(node, image->index, &image->visible, why) : 0;
+    if (rc != 0) {
+        return rc;
+    }
     struct meta_image meta = {.feature_level = ledger_feature_level(frozen),
+                              .visible = image->visible,
                               .cluster_id = identity->cluster_id,
                               .group_id = identity->group_id,
                               .index = image->index,
@@ -178,8 +205,8 @@ static int save(struct node *node, struct state_image *image, const char *path,
     struct buffer bytes;
     buffer_init(&bytes);
     meta_image_encode(&meta, &bytes);
-    int rc = bytes.failed ? reason_set(why, LKV_ENOMEM, "no memory for a meta-image")
-                          : save_bytes(node, image, path, buffer_slice(&bytes), why);
+    rc = bytes.failed ? reason_set(why, LKV_ENOMEM, "no memory for a meta-image")
+                      : save_bytes(node, image, path, buffer_slice(&bytes), why);
     buffer_fini(&bytes);
     (void)snprintf(image->summary, sizeof(image->summary), "%s %" PRIu64 ", %zu sessions",
                    image->checkpoint ? "the state of entry" : "the log goes on behind",
@@ -212,14 +239,18 @@ static int load(struct node *node, const char *path, struct state_loaded *out, s
         return reason_set(why, LKV_ENOMEM, "no memory for the sessions of %s", path);
     }
     *ledger = meta.ledger;
-    *out = (struct state_loaded){
-        .cluster_id = meta.cluster_id, .index = meta.index, .term = meta.term, .state = ledger};
+    *out = (struct state_loaded){.cluster_id = meta.cluster_id,
+                                 .index = meta.index,
+                                 .term = meta.term,
+                                 .visible = meta.visible,
+                                 .state = ledger};
     return 0;
 }
 
 static void restore(struct node *node, struct state_loaded *loaded) {
     take_newer(&node->ledger, loaded->state);
-    ledger_start_at(&node->ledger, loaded->index);
+    ledger_start_at(&node->ledger, loaded->visible);
+    node->image_visible = loaded->visible;
 }
 
 static void discard(struct state_loaded *loaded) {

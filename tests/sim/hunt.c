@@ -75,6 +75,12 @@ static void add(struct sim_summary *total, const struct sim_summary *one) {
     total->counts.expired += one->counts.expired;
     total->counts.rots += one->counts.rots;
     total->counts.filled += one->counts.filled;
+    total->counts.records += one->counts.records;
+    total->counts.voids += one->counts.voids;
+    total->counts.tailed += one->counts.tailed;
+    total->counts.truncated += one->counts.truncated;
+    total->counts.held += one->counts.held;
+    total->counts.drops += one->counts.drops;
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         total->counts.faults[i] += one->counts.faults[i];
     }
@@ -130,6 +136,12 @@ static void report(const struct sim_hunt *hunt, double seconds) {
     }
     printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers\n", counts->rots,
            counts->filled);
+    if (counts->records > 0) {
+        printf("log mode: %" PRIu64 " records appended, %" PRIu64 " appends cut, %" PRIu64
+               " records seen by tails, %" PRIu64 " reads below the log's first, %" PRIu64
+               " holds, %" PRIu64 " prefixes dropped\n",
+               counts->records, counts->voids, counts->tailed, counts->truncated, counts->held, counts->drops);
+    }
 }
 
 int sim_hunt_run(struct sim_hunt *hunt) {

@@ -11,6 +11,7 @@
  *   simulate --calm M               no faults: three nodes, 20 operations a second, M virtual minutes
  *   ... --jobs J                    processes at once; by default one for each core
  *   ... --rot                       seeds of a world whose disks rot
+ *   ... --log                       seeds of a world of log mode
  *
  * Exit code 1 when a seed fails: the seed, what is wrong, and the last events before it are printed. */
 #include "tests/sim/hunt.h"
@@ -26,11 +27,11 @@
 
 enum { STORY_LINES = 120, SHRINK_TRIALS = 400, SETS_MAX = 64 };
 
-/* What a seed stands for: with --rot another world. */
+/* What a seed stands for: with --rot or --log another world. */
 static struct sim_plan (*plan_of)(uint64_t seed) = sim_plan_swarm;
 
-static const char *rot_text(void) {
-    return plan_of == sim_plan_rot ? " --rot" : "";
+static const char *world_text(void) {
+    return plan_of == sim_plan_rot ? " --rot" : plan_of == sim_plan_log ? " --log" : "";
 }
 
 /* ------------------------------------------------------------------ one seed */
@@ -65,7 +66,8 @@ static int shrink(uint64_t seed) {
     }
     printf("seed %" PRIu64 ": %s\n", seed, summary.failure);
     size_t kept = sim_shrink(&plan, summary.failure, SHRINK_TRIALS, stdout);
-    printf("%zu steps simpler, again with:\nsimulate --seed %" PRIu64 "%s", kept, seed, rot_text());
+    printf("%zu steps simpler, again with:\nsimulate --seed %" PRIu64 "%s", kept, seed,
+           world_text());
     sim_plan_print_difference(&plan, &whole, stdout);
     printf("\n");
     (void)play_one(&plan, false);
@@ -91,7 +93,7 @@ static int play_calm(uint64_t minutes) {
 static int usage(void) {
     fprintf(stderr, "usage: simulate --seed S [--story] [--set NAME=VALUE ...] | --shrink S | "
                     "--seeds A..B [--twice] | --named TEXT --count N [--twice] | "
-                    "--minutes N | --calm M [--jobs J] [--rot]\n");
+                    "--minutes N | --calm M [--jobs J] [--rot | --log]\n");
     return 2;
 }
 
@@ -113,7 +115,7 @@ static int hunt_seeds(uint64_t first, uint64_t last, double minutes,
     int failed = sim_hunt_run(&hunt);
     if (failed != 0) {
         printf("the first one's story, again with: simulate --seed %" PRIu64 "%s --story\n",
-               hunt.failed[0], rot_text());
+               hunt.failed[0], world_text());
         struct sim_plan plan = plan_of(hunt.failed[0]);
         (void)play_one(&plan, false);
     }
@@ -176,6 +178,8 @@ int main(int argc, char **argv) {
             arguments.twice = true;
         } else if (strcmp(argv[i], "--rot") == 0) {
             plan_of = sim_plan_rot;
+        } else if (strcmp(argv[i], "--log") == 0) {
+            plan_of = sim_plan_log;
         } else if (i + 1 >= argc || !take(&arguments, argv[i], argv[i + 1])) {
             return usage();
         } else {

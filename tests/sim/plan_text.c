@@ -20,6 +20,8 @@ static const struct number numbers[] = {
     NUMBER(depth),
     NUMBER(chaos_ms),
     NUMBER(faults_at_founding),
+    NUMBER(log_mode),
+    NUMBER(retention_bytes),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),
     NUMBER(late_permille),

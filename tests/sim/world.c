@@ -1,4 +1,4 @@
-#include "tests/sim/world.h"
+#include "tests/sim/world_call.h"
 
 #include "base/assert.h"
 
@@ -77,6 +77,9 @@ static void set_options(struct sim_node *node) {
     options->window_bytes = plan->window_bytes;
     options->image_log_bytes = plan->image_log_bytes;
     options->keep_entries = plan->keep_entries;
+    options->model = plan->log_mode ? MODEL_LOG : MODEL_KV;
+    options->retention_bytes = plan->retention_bytes;
+    options->hold_bytes_max = UINT64_MAX; /* holds never lose here */
     options->peer_inflight_bytes = plan->peer_inflight_bytes;
     options->peer_inflight_requests = plan->peer_inflight_requests;
     options->scrub_ms = plan->scrub_ms;
@@ -168,6 +171,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_program = prng_of(plan->seed ^ UINT64_C(0x9a3e9a3e9a3e9a3e));
     list_init(&world->ops);
     sim_model_init(&world->model);
+    world->model.log_mode = plan->log_mode;
     sim_net_init(&world->net, &world->time, prng_next(&seeds), plan->nodes, &plan->net);
     for (unsigned i = 0; i < plan->nodes; i++) {
         make_node(world, i);
@@ -183,6 +187,9 @@ void sim_world_free(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes; i++) {
         sim_node_crash(&world->nodes[i], true);
         sim_disk_free(world->nodes[i].disk);
+    }
+    for (size_t i = 0; i < world->plan.clients; i++) {
+        sim_log_fini(&world->clients[i]);
     }
     sim_net_fini(&world->net);
     ASSERT(world->op_count == 0);

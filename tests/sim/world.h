@@ -66,6 +66,8 @@ struct sim_plan {
     uint64_t timeout_ms;
     uint32_t session_permille; /* of a client's writes that are in its session */
     uint64_t session_ttl_ms;
+    bool log_mode;
+    uint64_t retention_bytes;
     uint32_t late_permille; /* of stepping_down messages that a program frees late */
 
     uint64_t chaos_ms;       /* how long faults go on */
@@ -83,6 +85,22 @@ struct sim_plan sim_plan_calm(uint64_t seed);
 struct sim_plan sim_plan_swarm(uint64_t seed);
 /* The same, and disks that rot. */
 struct sim_plan sim_plan_rot(uint64_t seed);
+/* Appends, reads, tails and holds instead of keys. */
+struct sim_plan sim_plan_log(uint64_t seed);
+
+/* An append that was done, among those of its node. */
+struct sim_appended {
+    uint64_t order, index;
+};
+enum { SIM_APPENDED_KEPT = 32, SIM_TAIL_KEPT = 3 };
+
+/* A client that follows the log. */
+struct sim_tail {
+    struct lkv_queue *queue; /* owned */
+    bool open;
+    uint64_t next;
+    struct lkv_msg *kept[SIM_TAIL_KEPT]; /* owned: not freed yet */
+};
 
 enum sim_node_state { SIM_DOWN, SIM_UP, SIM_CLOSING };
 
@@ -112,9 +130,15 @@ struct sim_node {
     uint64_t seen_next, seen_term; /* the window up to here is in the model; term of the last */
     uint64_t seen_commit, seen_applied, term, led_term;
     bool installing;
-    uint64_t checked_ns; /* when the whole state was compared last */
+    uint64_t checked_ns;                             /* when the whole state was compared last */
+    bool seen_imaging;   /* log mode: an own one was being written */
+    uint64_t seen_image;                             /* log mode: index */
+    uint64_t appends;                                /* submitted */
+    struct sim_appended appended[SIM_APPENDED_KEPT]; /* done lately */
+    size_t appended_at;
     /* Of all lives. */
-    uint64_t durable_led_term; /* it led in it, so its disk must know it */
+    uint64_t holds[SIM_CLIENTS_MAX]; /* log mode: durable for certain; 0: none is */
+    uint64_t durable_led_term;       /* it led in it, so its disk must know it */
 };
 
 struct sim_call;
@@ -129,6 +153,7 @@ struct sim_client {
     bool opening;
     uint64_t next_seq;
     struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
+    struct sim_tail tail;                    /* log mode */
 };
 
 struct sim_counts {
@@ -136,6 +161,7 @@ struct sim_counts {
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired;
     uint64_t rots, filled; /* entries */
+    uint64_t records, voids, tailed, truncated, held, drops;
 };
 
 struct sim_world {
@@ -225,7 +251,11 @@ enum sim_call_kind {
     SIM_DELETE,
     SIM_DELETE_RANGE,
     SIM_RANGE,
-    SIM_SESSION_OPEN
+    SIM_SESSION_OPEN,
+    SIM_APPEND, /* log mode, from here on */
+    SIM_LOG_READ,
+    SIM_LOG_SPAN,
+    SIM_HOLD
 };
 void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, uint64_t timeout_ms,
                 int *done);
@@ -235,6 +265,13 @@ bool sim_put_ok(struct sim_world *world, uint32_t key);
 void sim_check_session(struct sim_world *world, const struct sim_entry *entry);
 /* Every operation that is under way has a node that may still answer it, and in time. */
 void sim_check_silence(struct sim_world *world);
+
+/* --- log mode (world_log_check.c) --- */
+void sim_log_check(struct sim_node *node);
+/* What a page shows is what is in the log from `from` up to `next`, and nothing is missing. */
+void sim_log_check_records(struct sim_world *world, const char *who, uint64_t from, uint64_t next,
+                           const struct lkv_msg *msg);
+void sim_log_check_end(struct sim_node *node);
 
 /* --- checks (world_check.c) --- */
 void sim_check_node(struct sim_node *node);

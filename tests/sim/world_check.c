@@ -17,6 +17,10 @@ void sim_check_life_begins(struct sim_node *node) {
     node->term = 0;
     node->led_term = 0;
     node->installing = false;
+    node->seen_image = n->image_index;
+    node->seen_imaging = false;
+    node->appends = 0;
+    memset(node->appended, 0, sizeof(node->appended));
     node->seen_filled = 0;
     if (n->raft != NULL && n->term < node->durable_led_term) {
         sim_world_fail(node->world, "%s led in term %" PRIu64 ", after a restart it knows %" PRIu64,
@@ -243,6 +247,9 @@ static void check_core(struct sim_node *node) {
     if (status.role == RAFT_LEADER && n->stop_rc == 0) {
         check_leader(node, &status);
     }
+    if (world->plan.log_mode) {
+        sim_log_check(node);
+    }
     if (world->time.now_ns - node->checked_ns > WHOLE_STATE_EVERY_MS * MS_NS) {
         sim_check_state(node);
     }
@@ -272,16 +279,22 @@ void sim_check_node(struct sim_node *node) {
 
 /* ------------------------------------------------------------------ the end */
 
+static uint64_t digest_of_node(struct sim_node *node) {
+    const struct state_ops *state = node->node->state;
+    struct state_digest digest = {0};
+    struct reason why = {{0}};
+    int rc = state->digest_begin(node->node, &digest, &why);
+    ASSERT(rc == 0);
+    rc = state->digest_run(&digest, NULL);
+    ASSERT(rc == 0);
+    state->digest_end(&digest);
+    return digest.digest;
+}
+
 static bool same_digest(struct sim_world *world) {
     uint64_t first = 0;
     for (size_t i = 0; i < world->plan.nodes; i++) {
-        struct kv_view *view;
-        uint64_t digest;
-        int rc = kv_view_open(world->nodes[i].node->kv, &view);
-        ASSERT(rc == 0);
-        rc = kv_view_digest(view, NULL, &digest);
-        kv_view_close(view);
-        ASSERT(rc == 0);
+        uint64_t digest = digest_of_node(&world->nodes[i]);
         first = i == 0 ? digest : first;
         if (digest != first) {
             sim_world_fail(world, "%s has another digest at the same index", world->nodes[i].name);
@@ -320,14 +333,14 @@ static void check_sessions(struct sim_node *node) {
         if (!sessions->items[i].open) {
             continue;
         }
-        if (!kv_session_at(node->node->kv, at++, &session) || session.id != sessions->items[i].id ||
-            session.ttl_ms != sessions->items[i].ttl_ms) {
+        if (!node->node->state->session_at(node->node, at++, &session) ||
+            session.id != sessions->items[i].id || session.ttl_ms != sessions->items[i].ttl_ms) {
             sim_world_fail(node->world, "%s has no session %" PRIu64, node->name,
                            sessions->items[i].id);
             return;
         }
     }
-    if (kv_session_at(node->node->kv, at, &session)) {
+    if (node->node->state->session_at(node->node, at, &session)) {
         sim_world_fail(node->world, "%s has a session %" PRIu64 " that has ended", node->name,
                        session.id);
     }
@@ -342,6 +355,9 @@ void sim_check_end(struct sim_world *world) {
         struct sim_node *node = &world->nodes[i];
         sim_check_state(node);
         check_sessions(node);
+        if (world->plan.log_mode) {
+            sim_log_check_end(node);
+        }
         if (node->node->applied < model->commit) {
             sim_world_fail(world, "%s has applied %" PRIu64 ", %" PRIu64 " was committed",
                            node->name, node->node->applied, model->commit);

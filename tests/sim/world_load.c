@@ -1,6 +1,6 @@
 /* Clients, and what is checked of each answer: index order against real time, values against the
  * model, one final message each. */
-#include "tests/sim/world.h"
+#include "tests/sim/world_call.h"
 
 #include "base/assert.h"
 #include "base/crc.h"
@@ -11,20 +11,6 @@
 
 enum { LATE_MS = 3000 };
 
-struct sim_call {
-    struct list_link link; /* of the world */
-    struct sim_client *client;
-    struct sim_node *node;
-    unsigned life; /* of the node */
-    enum sim_call_kind kind;
-    uint32_t key, end;
-    uint64_t value;
-    uint64_t floor; /* greatest index of an operation that had finished before this one began */
-    uint64_t deadline_ns, submitted_ns;
-    uint64_t session, seq; /* 0: of none */
-    int *done;
-};
-
 static void next_in(struct sim_client *client, uint64_t mean_ns) {
     struct sim_world *world = client->world;
     uint64_t ns = prng_below(&world->prng_load, 2 * mean_ns + 1);
@@ -34,10 +20,6 @@ static void next_in(struct sim_client *client, uint64_t mean_ns) {
 }
 
 /* ------------------------------------------------------------------ judging an answer */
-
-static bool is_write(const struct sim_call *op) {
-    return op->kind == SIM_PUT || op->kind == SIM_DELETE || op->kind == SIM_DELETE_RANGE;
-}
 
 static bool same_write(const struct sim_call *op, const struct sim_entry *entry) {
     if (op->kind == SIM_PUT) {
@@ -141,12 +123,16 @@ static void judge_not_done(struct sim_world *world, const struct sim_call *op) {
 
 static void judge(struct sim_world *world, const struct sim_call *op, const struct lkv_msg *reply) {
     uint64_t index = 0;
+    if (sim_call_is_log(op)) {
+        sim_log_judge(op, reply);
+        return;
+    }
     enum lkv_outcome outcome = error_outcome(lkv_msg_rc(reply));
     bool shown = outcome == LKV_DONE || outcome == LKV_NEGATIVE;
     if (!shown) {
         world->counts.not_done += outcome == LKV_NOT_DONE;
         world->counts.unknown += outcome == LKV_UNKNOWN;
-        if (outcome == LKV_NOT_DONE && is_write(op)) {
+        if (outcome == LKV_NOT_DONE && sim_call_is_write(op)) {
             judge_not_done(world, op);
         }
         return;
@@ -155,7 +141,7 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     world->counts.negative += outcome == LKV_NEGATIVE;
     if (!lkv_msg_u64(reply, "index", &index)) {
         sim_world_fail(world, "an answer (%s) says no index", error_name(lkv_msg_rc(reply)));
-    } else if (is_write(op)) {
+    } else if (sim_call_is_write(op)) {
         judge_write(world, op, index, reply);
     } else if (op->kind != SIM_SESSION_OPEN) {
         judge_read(world, op, index, reply);
@@ -171,7 +157,11 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_DELETE] = "delete",
                                          [SIM_DELETE_RANGE] = "delete-range",
                                          [SIM_RANGE] = "range",
-                                         [SIM_SESSION_OPEN] = "session-open"};
+                                         [SIM_SESSION_OPEN] = "session-open",
+                                         [SIM_APPEND] = "append",
+                                         [SIM_LOG_READ] = "read",
+                                         [SIM_LOG_SPAN] = "span",
+                                         [SIM_HOLD] = "hold"};
 
 static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) {
     uint64_t index = 0;
@@ -228,7 +218,8 @@ void sim_check_session(struct sim_world *world, const struct sim_entry *entry) {
                        entry->index, entry->command.seq, entry->command.session,
                        entry->command.acked_below);
     }
-    if (entry->type != ENTRY_COMMAND || entry->command.op != KV_SESSION_EXPIRE || entry->rc != 0) {
+    bool may_end = entry->type == ENTRY_COMMAND || entry->type == ENTRY_SESSION;
+    if (!may_end || entry->command.op != KV_SESSION_EXPIRE || entry->rc != 0) {
         return;
     }
     const struct sim_session *session =
@@ -356,19 +347,30 @@ static struct sim_call *make_op(struct sim_node *node, enum sim_call_kind kind, 
     }
     op->value = kind == SIM_PUT ? ++world->next_value : 0;
     op->floor = world->completed_index;
+    if (kind == SIM_APPEND) {
+        op->count = 1;
+        op->value = ++world->next_value;
+        op->order = ++node->appends;
+    }
     return op;
 }
 
 static void submit(struct sim_call *op, uint64_t timeout_ms) {
     struct sim_world *world = op->node->world;
+    const struct session_call call = {.id = op->session,
+                                      .seq = op->seq,
+                                      .acked_below = op->seq != 0 ? acked_below(op->client) : 0};
     struct request *request = op->kind == SIM_SESSION_OPEN ? make_open(world, op)
-                              : is_write(op)               ? make_write(world, op)
+                              : sim_call_is_log(op)        ? sim_log_request(op, &call)
+                              : sim_call_is_write(op)      ? make_write(world, op)
                                                            : make_read(op);
     op->submitted_ns = world->time.now_ns;
     request->on_finish = on_finish;
     request->owner = op;
     request->deadline_ns = loop_now_ns(&op->node->loop.base) + timeout_ms * MS_NS;
     op->deadline_ns = world->time.now_ns + (timeout_ms + LATE_MS) * MS_NS;
+    sim_world_tell(world, "%s: asked for %s, key %u value %" PRIu64 " session %" PRIu64 ":%" PRIu64,
+                   op->node->name, kind_names[op->kind], op->key, op->value, op->session, op->seq);
     list_push_back(&world->ops, &op->link);
     world->op_count++;
     world->counts.ops++;
@@ -386,7 +388,8 @@ void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, ui
         }
         return;
     }
-    struct sim_call *op = make_op(node, kind, key);
+    bool appends = node->world->plan.log_mode && kind == SIM_PUT;
+    struct sim_call *op = make_op(node, appends ? SIM_APPEND : kind, key);
     op->done = done;
     submit(op, timeout_ms);
 }
@@ -436,6 +439,8 @@ static struct sim_call *session_op(struct sim_client *client, struct sim_node *n
         if (doubt->seq != 0 && !doubt->under_way && prng_below(&world->prng_load, 2) == 0) {
             struct sim_call *op = make_op(node, (enum sim_call_kind)doubt->kind, doubt->key);
             op->end = doubt->end;
+            op->count = doubt->count;
+            op->order = 0;
             op->value = doubt->value;
             op->floor = doubt->floor;
             op->session = client->session;
@@ -450,7 +455,7 @@ static struct sim_call *session_op(struct sim_client *client, struct sim_node *n
 /* A write that is to be in the client's session is in doubt until it is answered. */
 static void put_in_session(struct sim_client *client, struct sim_call *op) {
     struct sim_world *world = client->world;
-    if (client->session == 0 || !is_write(op) ||
+    if (client->session == 0 || !sim_call_is_write(op) ||
         prng_below(&world->prng_load, 1000) >= world->plan.session_permille) {
         return;
     }
@@ -467,6 +472,7 @@ static void put_in_session(struct sim_client *client, struct sim_call *op) {
                                                    .key = op->key,
                                                    .end = op->end,
                                                    .value = op->value,
+                                                   .count = op->count,
                                                    .floor = op->floor};
             return;
         }
@@ -484,12 +490,19 @@ static void fire_client(struct sim_event *event) {
         client->node = (unsigned)prng_below(prng, world->plan.nodes);
     }
     struct sim_node *node = &world->nodes[client->node];
+    if (world->plan.log_mode) {
+        sim_log_follow(client);
+    }
     if (node->state == SIM_UP && !node->dying && client->in_flight < world->plan.depth) {
         bool hot = prng_below(prng, 1000) < world->plan.hot_permille;
         uint32_t key = (uint32_t)prng_below(prng, hot ? 2 : world->plan.keys);
         struct sim_call *op = session_op(client, node);
         if (op == NULL) {
-            op = make_op(node, draw_kind(prng), key);
+            op = make_op(node, world->plan.log_mode ? SIM_LOG_READ : draw_kind(prng), key);
+            if (world->plan.log_mode) {
+                op->client = client;
+                sim_log_draw(op);
+            }
             put_in_session(client, op);
         }
         op->client = client;

@@ -147,6 +147,11 @@ bool sim_model_see(struct sim_model *model, const struct entry *entry) {
     model->last = entry->index > model->last ? entry->index : model->last;
     (void)snprintf(model->why, sizeof(model->why), "entry %" PRIu64 " is no command of ours",
                    entry->index);
+    seen->size = (uint32_t)payload.size;
+    seen->crc = crc32c(0, payload);
+    if (model->log_mode) {
+        return sim_model_see_log(seen, payload);
+    }
     return entry->type != ENTRY_COMMAND || understand(seen, payload);
 }
 
@@ -220,6 +225,9 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
     entry->seen_term = seen_term;
     model->committed[index] = entry;
     model->commit = index;
+    if (model->log_mode) {
+        return sim_model_commit_log(model, entry);
+    }
     bool executed = judge_session(model, entry);
     if (executed && entry->is_put) {
         put(model, entry);

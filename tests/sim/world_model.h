@@ -5,6 +5,7 @@
 
 #include "base/entry.h"
 #include "base/slice.h"
+#include "lib/once.h"
 #include "tests/sim/world_sessions.h"
 
 enum { SIM_KEYS_MAX = 256, SIM_KEY_SIZE = 8 };
@@ -20,6 +21,11 @@ struct sim_entry {
     uint64_t value;    /* number of a put's value, unique; 0: none */
     uint32_t value_print;
     struct kv_command command; /* its slices are not valid */
+    /* Log mode: */
+    struct once_header once; /* count 0: no record of a session */
+    uint32_t size, crc;      /* of the payload */
+    bool shown;              /* a record that readers see, now that it is committed */
+    uint64_t chain;          /* of hashes over all committed entries up to this one */
     /* When committed: */
     bool committed, claimed; /* claimed: some client was told that it is its own */
     uint64_t seen_term;      /* of the node at which it was first seen to be */
@@ -48,6 +54,9 @@ struct sim_value {
 };
 
 struct sim_model {
+    bool log_mode;
+    uint64_t chain;
+    uint64_t voids; /* appends that lost their rest with a leader */
     struct sim_entry **by_index; /* owned lists; [index] */
     struct sim_entry **committed;
     size_t capacity;
@@ -80,5 +89,9 @@ const struct sim_version *sim_model_at(const struct sim_model *model, uint32_t k
 uint64_t sim_model_revision(const struct sim_model *model, uint64_t index);
 
 struct sim_value *sim_model_value(struct sim_model *model, uint64_t number);
+
+/* world_log_model.c: as sim_model_see and sim_model_commit, what differs in log mode. */
+bool sim_model_see_log(struct sim_entry *seen, struct slice payload);
+bool sim_model_commit_log(struct sim_model *model, struct sim_entry *entry);
 
 #endif

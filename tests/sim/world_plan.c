@@ -122,3 +122,12 @@ struct sim_plan sim_plan_rot(uint64_t seed) {
     plan.weights[SIM_ROT] = (uint32_t)PICK(&prng, 2, 8);
     return plan;
 }
+
+struct sim_plan sim_plan_log(uint64_t seed) {
+    struct prng prng = prng_of(seed ^ UINT64_C(0x1061061061061061));
+    struct sim_plan plan = sim_plan_swarm(seed);
+    plan.log_mode = true;
+    plan.retention_bytes = PICK(&prng, 0, 1, 8, 8, 64) * KIB;
+    plan.session_permille = (uint32_t)PICK(&prng, 0, 500, 900);
+    return plan;
+}

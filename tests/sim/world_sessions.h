@@ -33,7 +33,7 @@ struct sim_doubt {
     uint64_t seq; /* 0: free */
     bool under_way;
     int kind;
-    uint32_t key, end;
+    uint32_t key, end, count;
     uint64_t value, floor;
 };
 

@@ -1,0 +1,312 @@
+/* Log mode under load: appends alone, in batches, in sessions and fenced by a term; reads from any index
+ * on any node; spans, holds; and clients that follow the log. */
+#include "tests/sim/world_call.h"
+
+#include "base/assert.h"
+#include "base/crc.h"
+
+#include <inttypes.h>
+
+enum { BATCH_MAX = 12, VALUE_BYTES_MAX = 4096 };
+
+/* ------------------------------------------------------------------ making one */
+
+static void draw_append(struct sim_call *op, struct prng *prng) {
+    struct sim_world *world = op->node->world;
+    uint64_t way = prng_below(prng, 4);
+    op->kind = SIM_APPEND;
+    op->count = way < 2 ? 1 : 1 + (uint32_t)prng_below(prng, BATCH_MAX);
+    op->value = world->next_value + 1;
+    world->next_value += op->count;
+    op->order = ++op->node->appends;
+    if (prng_below(prng, 8) == 0) { /* as a leader that may have been replaced */
+        uint64_t term = op->node->node->term;
+        op->in_term = term > 0 ? term - prng_below(prng, 2) : 0;
+    }
+}
+
+/* Mostly near the end of the log, sometimes anywhere. */
+static uint64_t draw_index(const struct sim_world *world, struct prng *prng) {
+    uint64_t last = world->model.commit + 2, near = prng_below(prng, 20);
+    return prng_below(prng, 4) == 0 ? prng_below(prng, last + 1) : last > near ? last - near : 0;
+}
+
+void sim_log_draw(struct sim_call *op) {
+    struct sim_world *world = op->node->world;
+    struct prng *prng = &world->prng_load;
+    uint64_t way = prng_below(prng, 16);
+    if (way < 9) {
+        draw_append(op, prng);
+    } else if (way < 13) {
+        op->kind = SIM_LOG_READ;
+        op->from = draw_index(world, prng);
+    } else if (way < 15) {
+        op->kind = SIM_LOG_SPAN;
+    } else {
+        op->kind = SIM_HOLD;
+        op->from = prng_below(prng, 3) == 0 ? 0 : draw_index(world, prng);
+        op->node->holds[op->client->number] = 0; /* until it is done nobody can rely on either */
+    }
+}
+
+static struct request *append_request(const struct sim_call *op, const struct session_call *call) {
+    static uint8_t bytes[BATCH_MAX][VALUE_BYTES_MAX];
+    struct slice records[BATCH_MAX];
+    const struct sim_world *world = op->node->world;
+    size_t max = world->plan.value_bytes_max;
+    struct request *request = request_new(REQUEST_APPEND);
+    ASSERT(request != NULL && op->count <= BATCH_MAX && max <= VALUE_BYTES_MAX);
+    for (uint32_t i = 0; i < op->count; i++) {
+        /* By its number, so that it is the same each time it is sent. */
+        size_t size = 8 + (size_t)((op->value + i) * 7919 % (max > 8 ? max - 7 : 1));
+        sim_value_fill(op->value + i, bytes[i], size);
+        records[i] = slice_of(bytes[i], size);
+    }
+    int rc = call->seq != 0 ? request_set_records_once(request, records, op->count, call)
+                            : request_set_records(request, records, op->count);
+    ASSERT(rc == 0);
+    request->in_term = op->in_term;
+    request->cost = request_records_cost(request);
+    return request;
+}
+
+struct request *sim_log_request(const struct sim_call *op, const struct session_call *call) {
+    if (op->kind == SIM_APPEND) {
+        return append_request(op, call);
+    }
+    enum request_op what = op->kind == SIM_LOG_READ   ? REQUEST_LOG_READ
+                           : op->kind == SIM_LOG_SPAN ? REQUEST_LOG_SPAN
+                                                      : REQUEST_LOG_HOLD;
+    struct request *request = request_new(what);
+    ASSERT(request != NULL);
+    request->from = op->from;
+    request->bytes_max = op->floor % 3 == 0 ? 1 : 0;
+    request->how = LKV_LINEARIZABLE;
+    request->cost = 64;
+    if (what == REQUEST_LOG_HOLD) {
+        char name[2] = {(char)('a' + op->client->number), '\0'};
+        int rc = request_set_keys(request, slice_text(name), (struct slice){0});
+        ASSERT(rc == 0);
+    }
+    return request;
+}
+
+/* ------------------------------------------------------------------ judging an answer */
+
+/* Of the calls on one node in one of its lives, what was submitted later stands later. */
+static void judge_order(const struct sim_call *op, uint64_t index) {
+    struct sim_node *node = op->node;
+    if (op->order == 0 || op->life != node->lives) {
+        return;
+    }
+    for (size_t i = 0; i < SIM_APPENDED_KEPT; i++) {
+        const struct sim_appended *other = &node->appended[i];
+        if (other->order != 0 && (other->order < op->order) != (other->index < index)) {
+            sim_world_fail(node->world,
+                           "%s: append %" PRIu64 " stands at %" PRIu64 ", append %" PRIu64
+                           " at %" PRIu64,
+                           node->name, op->order, index, other->order, other->index);
+        }
+    }
+    node->appended[node->appended_at++ % SIM_APPENDED_KEPT] =
+        (struct sim_appended){.order = op->order, .index = index};
+}
+
+static void judge_append(const struct sim_call *op, const struct lkv_msg *reply) {
+    struct sim_world *world = op->node->world;
+    const struct sim_model *model = &world->model;
+    uint64_t index = 0, count = 0, term = 0;
+    (void)lkv_msg_u64(reply, "index", &index);
+    (void)lkv_msg_u64(reply, "count", &count);
+    (void)lkv_msg_u64(reply, "term", &term);
+    if (index == 0 || count != op->count || index + count - 1 > model->commit) {
+        sim_world_fail(world,
+                       "an append of %u is done at %" PRIu64 ", %" PRIu64
+                       " records, committed is %" PRIu64,
+                       op->count, index, count, model->commit);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        struct sim_entry *entry = model->committed[index + i];
+        if (!entry->shown || entry->value != op->value + i || entry->term != term ||
+            (op->in_term != 0 && entry->term != op->in_term)) {
+            sim_world_fail(world, "a record %" PRIu64 " is done at %" PRIu64 ", where %s stands",
+                           op->value + i, index + i, entry->shown ? "another" : "none");
+        }
+        world->counts.repeated += i == 0 && entry->claimed;
+        entry->claimed = true;
+    }
+    if (index <= op->floor) {
+        sim_world_fail(world,
+                       "an append takes effect at %" PRIu64 ", but began after %" PRIu64
+                       " was answered",
+                       index, op->floor);
+    }
+    judge_order(op, index);
+    world->counts.records += count;
+    uint64_t last = index + count - 1;
+    world->completed_index = last > world->completed_index ? last : world->completed_index;
+}
+
+static void judge_read(const struct sim_call *op, const struct lkv_msg *reply) {
+    struct sim_world *world = op->node->world;
+    uint64_t next = 0, first = 0, commit = 0;
+    (void)lkv_msg_u64(reply, "next", &next);
+    (void)lkv_msg_u64(reply, "first", &first);
+    (void)lkv_msg_u64(reply, "commit", &commit);
+    uint64_t from = op->from != 0 ? op->from : first;
+    if (op->from == 0 && next > 0 && lkv_msg_count(reply) == 0) {
+        from = next; /* the log's beginning has moved since */
+    }
+    if (commit > world->model.commit) {
+        sim_world_fail(world, "%s shows %" PRIu64 ", committed is %" PRIu64, op->node->name, commit,
+                       world->model.commit);
+        return;
+    }
+    if (op->from == 0 && lkv_msg_count(reply) > 0) {
+        struct lkv_record record;
+        (void)lkv_msg_record(reply, 0, &record);
+        from = record.index;
+    }
+    sim_log_check_records(world, op->node->name, from, next, reply);
+}
+
+static void judge_span(const struct sim_call *op, const struct lkv_msg *reply) {
+    struct sim_world *world = op->node->world;
+    uint64_t first = 0, commit = 0;
+    (void)lkv_msg_u64(reply, "first", &first);
+    (void)lkv_msg_u64(reply, "commit", &commit);
+    if (commit > world->model.commit || commit < op->floor) {
+        sim_world_fail(world,
+                       "a span up to %" PRIu64 ", committed is %" PRIu64 "; it began after %" PRIu64
+                       " was answered",
+                       commit, world->model.commit, op->floor);
+    }
+}
+
+/* Not done: it must never appear; in a session only this attempt was refused. */
+static void judge_refused(const struct sim_call *op) {
+    struct sim_world *world = op->node->world;
+    for (uint64_t i = 0; op->seq == 0 && i < op->count; i++) {
+        struct sim_value *value = sim_model_value(&world->model, op->value + i);
+        value->not_done = true;
+        if (value->committed != 0) {
+            sim_world_fail(world, "record %" PRIu64 " is reported as not done, it is at %" PRIu64,
+                           op->value + i, value->committed);
+        }
+    }
+}
+
+void sim_log_judge(const struct sim_call *op, const struct lkv_msg *reply) {
+    struct sim_world *world = op->node->world;
+    int rc = lkv_msg_rc(reply);
+    enum lkv_outcome outcome = error_outcome(rc);
+    world->counts.done += outcome == LKV_DONE;
+    world->counts.negative += outcome == LKV_NEGATIVE;
+    world->counts.not_done += outcome == LKV_NOT_DONE;
+    world->counts.unknown += outcome == LKV_UNKNOWN;
+    world->counts.truncated += rc == LKV_ETRUNCATED;
+    if (rc == LKV_EINVAL) {
+        sim_world_fail(world, "a number was used for other records: %s", lkv_msg_text(reply));
+    }
+    if (outcome == LKV_NOT_DONE && op->kind == SIM_APPEND) {
+        judge_refused(op);
+    }
+    if (outcome != LKV_DONE) {
+        return;
+    }
+    if (op->kind == SIM_APPEND) {
+        judge_append(op, reply);
+    } else if (op->kind == SIM_LOG_READ) {
+        judge_read(op, reply);
+    } else if (op->kind == SIM_LOG_SPAN) {
+        judge_span(op, reply);
+    } else if (op->client != NULL) {
+        op->node->holds[op->client->number] = op->from;
+        world->counts.held += op->from != 0;
+    }
+}
+
+/* ------------------------------------------------------------------ following */
+
+static void take_tail(struct sim_client *client, struct lkv_msg *msg) {
+    struct sim_world *world = client->world;
+    struct sim_tail *tail = &client->tail;
+    uint64_t number = 0;
+    if (lkv_msg_kind(msg) == LKV_END) {
+        int rc = lkv_msg_rc(msg);
+        tail->open = false;
+        if (rc == LKV_ETRUNCATED) {
+            (void)lkv_msg_u64(msg, "first", &number);
+            if (number <= tail->next) {
+                sim_world_fail(world,
+                               "a tail at %" PRIu64 " is told that the log begins at %" PRIu64,
+                               tail->next, number);
+            }
+            tail->next = number;
+            world->counts.truncated++;
+        }
+        lkv_msg_free(msg);
+        return;
+    }
+    (void)lkv_msg_u64(msg, "next", &number);
+    struct lkv_record record;
+    bool some = lkv_msg_record(msg, 0, &record);
+    if (tail->next == 0 && some) {
+        tail->next = record.index; /* it asked for the first that is kept */
+    }
+    sim_log_check_records(world, "a tail", tail->next, number, msg);
+    world->counts.tailed += lkv_msg_count(msg);
+    tail->next = number;
+    struct lkv_msg **slot = &tail->kept[prng_below(&world->prng_load, SIM_TAIL_KEPT)];
+    lkv_msg_free(*slot);
+    *slot = msg;
+}
+
+static void free_kept(struct sim_tail *tail) {
+    for (size_t i = 0; i < SIM_TAIL_KEPT; i++) {
+        lkv_msg_free(tail->kept[i]);
+        tail->kept[i] = NULL;
+    }
+}
+
+/* What a tail wants of its node. */
+static uint64_t now_ns_of(const struct lkv *db) {
+    return node_now((const struct node *)(const void *)db);
+}
+
+static const struct lkv_ops tail_ops = {.submit = node_submit, .now_ns = now_ns_of};
+
+void sim_log_follow(struct sim_client *client) {
+    struct sim_world *world = client->world;
+    struct sim_tail *tail = &client->tail;
+    if (tail->queue == NULL) {
+        int rc = lkv_queue_new(&tail->queue);
+        ASSERT(rc == 0);
+    }
+    for (struct lkv_msg *msg;
+         !sim_world_failed(world) && (msg = lkv_queue_next(tail->queue, 0)) != NULL;) {
+        take_tail(client, msg);
+    }
+    if (prng_below(&world->prng_load, 4) == 0) {
+        free_kept(tail);
+    }
+    struct sim_node *node = &world->nodes[client->node];
+    if (tail->open || node->state != SIM_UP || node->dying) {
+        return;
+    }
+    const struct tail_options options = {.from = tail->next,
+                                         .credit_bytes = 1 + prng_below(&world->prng_load, 8192),
+                                         .queue = tail->queue,
+                                         .tag = client};
+    node->node->handle.ops = &tail_ops;
+    int rc = tail_open(&node->node->handle, &options);
+    ASSERT(rc == 0);
+    tail->open = true;
+}
+
+void sim_log_fini(struct sim_client *client) {
+    free_kept(&client->tail);
+    lkv_queue_free(client->tail.queue);
+    client->tail.queue = NULL;
+}
