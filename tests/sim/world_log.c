@@ -133,7 +133,6 @@ static void judge_append(const struct sim_call *op, const struct lkv_msg *reply)
             sim_world_fail(world, "a record %" PRIu64 " is done at %" PRIu64 ", where %s stands",
                            op->value + i, index + i, entry->shown ? "another" : "none");
         }
-        world->counts.repeated += i == 0 && entry->claimed;
         entry->claimed = true;
     }
     if (index <= op->floor) {
@@ -144,6 +143,7 @@ static void judge_append(const struct sim_call *op, const struct lkv_msg *reply)
     }
     judge_order(op, index);
     world->counts.records += count;
+    world->counts.repeated += op->order == 0;
     uint64_t last = index + count - 1;
     world->completed_index = last > world->completed_index ? last : world->completed_index;
 }
