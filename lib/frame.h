@@ -16,6 +16,14 @@ enum frame_kind {
     FRAME_REFUSED = 5 /* a sentence for the other node's trace; then the connection closes */
 };
 
+/* Before the sentence of a refusal may stand a byte for the program. Others below 32 mean nothing yet. */
+enum refusal_code {
+    REFUSAL_PLAIN = 0, /* no such byte */
+    REFUSAL_END_DOUBTED =
+        1, /* of a hello: the sender's log lacks what it has acknowledged (rule 17) */
+    REFUSAL_CODES = 32
+};
+
 enum {
     FRAME_HEADER_SIZE = 20,
     FRAME_BODY_MAX = 17 * 1024 * 1024,

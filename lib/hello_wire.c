@@ -9,10 +9,25 @@
 /* One array; later versions append fields, and a reader ignores what lies behind those it knows. */
 enum {
     HELLO_FIELDS = 15,
-    MODEL_FIELDS = 1, /* left out of a hello of kv in a cluster that was founded at once */
-    GROWN_FIELDS = 2, /* left out of one that was founded at once */
+    WITH_MODEL = 16, /* of model log */
+    WITH_GROWN = 18, /* of a cluster that grew */
+    WITH_FLAGS = 19, /* there is one */
+    GROWN_FIELDS = WITH_GROWN - WITH_MODEL,
     MEMBER_FIELDS = 3
 };
+
+enum { FLAG_END_UNKNOWN = 1 };
+
+/* The last fields are left out as far as they say what is usual. */
+static size_t field_count(const struct hello *hello) {
+    if (hello->end_unknown) {
+        return WITH_FLAGS;
+    }
+    if (hello->grown_index != 0) {
+        return WITH_GROWN;
+    }
+    return hello->model == MODEL_LOG ? WITH_MODEL : HELLO_FIELDS;
+}
 
 static int append_bytes(void *data, const char *bytes, size_t size) {
     struct buffer *out = data;
@@ -29,11 +44,7 @@ static void pack_text(msgpack_packer *packer, const char *text) {
 void hello_encode(const struct hello *hello, struct buffer *out) {
     msgpack_packer packer;
     msgpack_packer_init(&packer, out, append_bytes);
-    bool grown = hello->grown_index != 0;
-    bool names_model = grown || hello->model == MODEL_LOG;
-    size_t fields = HELLO_FIELDS;
-    fields += names_model ? MODEL_FIELDS : 0;
-    fields += grown ? GROWN_FIELDS : 0;
+    size_t fields = field_count(hello);
     msgpack_pack_array(&packer, fields);
     msgpack_pack_uint32(&packer, hello->protocol_min);
     msgpack_pack_uint32(&packer, hello->protocol_max);
@@ -56,12 +67,15 @@ void hello_encode(const struct hello *hello, struct buffer *out) {
         msgpack_pack_uint64(&packer, hello->members[i].id);
         pack_text(&packer, hello->members[i].address);
     }
-    if (names_model) {
-        pack_text(&packer, model_name(hello->model));
+    if (fields >= WITH_MODEL) {
+        pack_text(&packer, model_name(hello->model == MODEL_LOG ? MODEL_LOG : MODEL_KV));
     }
-    if (grown) {
+    if (fields >= WITH_GROWN) {
         msgpack_pack_uint64(&packer, hello->grown_index);
         msgpack_pack_uint64(&packer, hello->grown_term);
+    }
+    if (fields >= WITH_FLAGS) {
+        msgpack_pack_uint64(&packer, hello->end_unknown ? FLAG_END_UNKNOWN : 0);
     }
 }
 
@@ -179,6 +193,14 @@ static void decode_grown(struct fields *fields, struct hello *out) {
     }
 }
 
+/* Flags that are not known yet mean nothing here. */
+static void decode_flags(struct fields *fields, struct hello *out) {
+    if (!fields->failed && fields->left > 0 &&
+        fields->at->type == MSGPACK_OBJECT_POSITIVE_INTEGER) {
+        out->end_unknown = (next_u64(fields) & FLAG_END_UNKNOWN) != 0;
+    }
+}
+
 static bool decode_fields(struct fields *fields, struct hello *out) {
     out->protocol_min = next_u32(fields);
     out->protocol_max = next_u32(fields);
@@ -197,6 +219,7 @@ static bool decode_fields(struct fields *fields, struct hello *out) {
     decode_members(fields, out);
     decode_model(fields, out);
     decode_grown(fields, out);
+    decode_flags(fields, out);
     return !fields->failed && out->member_id != 0;
 }
 

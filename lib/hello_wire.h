@@ -26,6 +26,8 @@ struct hello {
     size_t member_count;
     enum model model;                 /* MODEL_KV or MODEL_LOG */
     uint64_t grown_index, grown_term; /* as in the identity; 0: the cluster was founded at once */
+    bool
+        end_unknown; /* last_index may be less than the sender has acknowledged, and it knows (rule 11) */
 };
 
 void hello_encode(const struct hello *hello, struct buffer *out);

@@ -88,8 +88,10 @@ static void refuse_no_leader(struct node *node, struct request *request) {
                                                           : "the cluster is not founded yet");
         return;
     }
-    request_fail(request, LKV_ENOLEADER, "no leader is known in term %llu",
-                 (unsigned long long)node->term);
+    bool refused = node->refusal.text[0] != '\0';
+    request_fail(request, LKV_ENOLEADER, "no leader is known in term %llu%s%s",
+                 (unsigned long long)node->term, refused ? "; refused by " : "",
+                 node->refusal.text);
 }
 
 void node_wait_for_leader(struct node *node, struct request *request) {

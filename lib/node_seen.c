@@ -59,6 +59,33 @@ static void seen_done(struct loop_job *base) {
     }
 }
 
+/* What the leader hears of a peer's disk is remembered for longer than the core does: an entry that is
+ * committed and was durable there can never rightly be missing in a later life of it. */
+void node_seen_acknowledged(struct node *node) {
+    struct raft_peer_status rows[RAFT_MEMBERS_MAX];
+    if (!node->running || node->role != RAFT_LEADER) {
+        return;
+    }
+    size_t count = raft_peers(node->raft, rows, RAFT_MEMBERS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const struct peer *peer = peer_by_id(node, rows[i].id);
+        struct seen_peer *seen = peer != NULL ? seen_find(&node->seen, peer->name) : NULL;
+        uint64_t proven = rows[i].match < node->commit ? rows[i].match : node->commit;
+        if (seen != NULL && seen->id == rows[i].id && seen->acknowledged < proven) {
+            seen->acknowledged = proven;
+        }
+    }
+}
+
+/* The connection to a follower has ended: when it comes back it may lack what it had, and so may what
+ * this node remembers of it, if that was restarted meanwhile. */
+void node_seen_peer_down(struct node *node) {
+    node_seen_acknowledged(node);
+    if (node->role == RAFT_LEADER && node->seen_retry_ns == UINT64_MAX) {
+        node->seen_retry_ns = node_now(node);
+    }
+}
+
 bool node_seen_is_durable(struct node *node, const struct hello *hello) {
     const struct seen_peer *peer = seen_note(&node->seen, hello);
     if (peer == NULL || peer->durable) {
@@ -71,6 +98,7 @@ bool node_seen_is_durable(struct node *node, const struct hello *hello) {
 }
 
 uint64_t node_seen_timer(struct node *node, uint64_t now_ns) {
+    node_seen_acknowledged(node);
     if (now_ns >= node->seen_retry_ns && !node->seen_job_running) {
         save(node);
     }

@@ -106,6 +106,8 @@ static void add_state(struct node *node, struct lkv_msg *reply) {
         /* said */
     } else if (disk_trouble(node) != NULL) {
         (void)snprintf(text, sizeof(text), "%s", disk_trouble(node));
+    } else if (node->leader == RAFT_NOBODY && node->refusal.text[0] != '\0') {
+        (void)snprintf(text, sizeof(text), "no leader; refused by %s", node->refusal.text);
     } else if (node->leader == RAFT_NOBODY) {
         (void)snprintf(text, sizeof(text), "no leader");
     } else {

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "lib/node_repair.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,6 +91,7 @@ static void fill_hello(struct node *node, const struct link *link, struct hello 
         raft_status(node->raft, &status);
         hello->last_index = status.last;
         hello->last_term = status.last_term;
+        hello->end_unknown = status.end_unknown;
     }
 }
 
@@ -157,6 +159,7 @@ static void link_gone(struct link *link, bool close_conn) {
         schedule_dial(peer);
         if (peer->up) {
             peer->up = false;
+            node_seen_peer_down(node);
             tell_core(peer, false);
         }
     } else {
@@ -169,20 +172,29 @@ static void link_gone(struct link *link, bool close_conn) {
     link_free(link);
 }
 
-static void link_refuse(struct link *link, const struct reason *why) {
+static void link_refuse_as(struct link *link, enum refusal_code code, const struct reason *why) {
     trace_line(&link->node->trace, TRACE_WARN, "peer-refused", "%s (%s): %s",
                link->peer != NULL ? link->peer->name : "unknown", net_peer_name(link->conn),
                why->text);
+    struct buffer body;
     struct buffer frame;
+    buffer_init(&body);
     buffer_init(&frame);
-    frame_encode(FRAME_REFUSED, link->node->identity.group_id, 0, slice_text(why->text), &frame);
-    if (!frame.failed && net_write(link->conn, buffer_slice(&frame)) == 0) {
+    buffer_append(&body, &(uint8_t){(uint8_t)code}, code != REFUSAL_PLAIN);
+    buffer_append(&body, why->text, strlen(why->text));
+    frame_encode(FRAME_REFUSED, link->node->identity.group_id, 0, buffer_slice(&body), &frame);
+    if (!body.failed && !frame.failed && net_write(link->conn, buffer_slice(&frame)) == 0) {
         net_close_after_flush(link->conn);
         link_gone(link, false);
     } else {
         link_gone(link, true);
     }
+    buffer_fini(&body);
     buffer_fini(&frame);
+}
+
+static void link_refuse(struct link *link, const struct reason *why) {
+    link_refuse_as(link, REFUSAL_PLAIN, why);
 }
 
 void peer_close(struct peer *peer) {
@@ -282,6 +294,7 @@ static void consider_up(struct peer *peer) {
         return;
     }
     peer->up = true;
+    node->refusal.text[0] = '\0';
     peer->dial_failures = 0;
     peer->unanswered_ns = 0;
     tell_core(peer, true);
@@ -305,6 +318,11 @@ static enum outcome on_hello(struct link *link, struct slice body) {
     }
     if (rc != 0) {
         link_refuse(link, &why);
+        return GONE;
+    }
+    node_seen_acknowledged(node);
+    if (seen_judge_end(&node->seen, &hello, &why) != 0) {
+        link_refuse_as(link, REFUSAL_END_DOUBTED, &why);
         return GONE;
     }
     if (!node_seen_is_durable(node, &hello)) {
@@ -373,15 +391,33 @@ static enum outcome on_raft(struct link *link, struct slice body) {
     return TAKEN;
 }
 
+/* Only a member that this node has dialed is believed that the log lacks what was acknowledged to it. */
+static void on_refused(struct link *link, struct slice body) {
+    uint8_t code = REFUSAL_PLAIN;
+    if (body.size > 0 && body.data[0] < REFUSAL_CODES) {
+        code = body.data[0];
+        body = slice_of(body.data + 1, body.size - 1);
+    }
+    struct reason why = {{0}};
+    (void)reason_set(&why, LKV_EIDENTITY, "%s: %.*s",
+                     link->peer != NULL ? link->peer->name : "unknown", (int)body.size,
+                     (const char *)body.data);
+    trace_line(&link->node->trace, TRACE_WARN, "refused-by-peer", "%s", why.text);
+    if (link->outgoing) {
+        link->node->refusal = why;
+    }
+    if (code == REFUSAL_END_DOUBTED && link->outgoing) {
+        node_doubt_end(link->node, &why);
+    }
+    link_gone(link, true);
+}
+
 static enum outcome on_frame(struct link *link, const struct frame *frame) {
     if (frame->kind == FRAME_HELLO) {
         return on_hello(link, frame->body);
     }
     if (frame->kind == FRAME_REFUSED) {
-        trace_line(&link->node->trace, TRACE_WARN, "refused-by-peer", "%s: %.*s",
-                   link->peer != NULL ? link->peer->name : "unknown", (int)frame->body.size,
-                   (const char *)frame->body.data);
-        link_gone(link, true);
+        on_refused(link, frame->body);
         return GONE;
     }
     if (frame->group_id != link->node->identity.group_id) { /* rule 20 */

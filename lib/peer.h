@@ -76,6 +76,8 @@ void links_close_incoming(struct node *node);
 /* lib/node_seen.c: the lives that this node has met are durable before it deals with them (rule 17).
  * True: this one is; else it is on its way to the disk, and peers_parse_waiting is called then. */
 MUST_USE bool node_seen_is_durable(struct node *node, const struct hello *hello);
+void node_seen_acknowledged(struct node *node);
+void node_seen_peer_down(struct node *node);
 uint64_t node_seen_timer(struct node *node, uint64_t now_ns); /* when next */
 
 #endif

@@ -17,9 +17,9 @@ int seen_save(struct disk *disk, const char *dir, const struct seen *seen, struc
     buffer_printf(&text, FORMAT " %d\n", FORMAT_VERSION);
     for (size_t i = 0; i < seen->count; i++) {
         const struct seen_peer *peer = &seen->peers[i];
-        buffer_printf(&text, "peer %s %016" PRIx64 " %" PRIu64 " %016" PRIx64 " %s\n", peer->name,
-                      peer->id, peer->start_counter, peer->boot_nonce,
-                      peer->address[0] != '\0' ? peer->address : "-");
+        buffer_printf(&text, "peer %s %016" PRIx64 " %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n",
+                      peer->name, peer->id, peer->start_counter, peer->boot_nonce,
+                      peer->acknowledged, peer->address[0] != '\0' ? peer->address : "-");
     }
     small_text_seal(&text);
     int rc = text.failed ? reason_set(why, LKV_ENOMEM, "no memory for the members seen")
@@ -34,8 +34,9 @@ static bool decode_peer(const char *line, struct seen *out) {
     }
     struct seen_peer *peer = &out->peers[out->count];
     int end = 0;
-    if (sscanf(line, "peer %63s %" SCNx64 " %" SCNu64 " %" SCNx64 "%n", peer->name, &peer->id,
-               &peer->start_counter, &peer->boot_nonce, &end) != 4 ||
+    if (sscanf(line, "peer %63s %" SCNx64 " %" SCNu64 " %" SCNx64 " %" SCNu64 "%n", peer->name,
+               &peer->id, &peer->start_counter, &peer->boot_nonce, &peer->acknowledged,
+               &end) != 5 ||
         line[end] != ' ' || strlen(line + end + 1) >= sizeof(peer->address)) {
         return false;
     }
@@ -137,6 +138,21 @@ int seen_judge(struct seen *seen, const struct hello *hello, struct reason *why)
     return 0;
 }
 
+int seen_judge_end(struct seen *seen, const struct hello *hello, struct reason *why) {
+    const struct seen_peer *known = seen_find(seen, hello->name);
+    if (known == NULL || known->id != hello->member_id || hello->cluster_id == 0 ||
+        hello->start_counter <= known->start_counter || hello->end_unknown ||
+        hello->last_index >= known->acknowledged) {
+        return 0;
+    }
+    return reason_set(
+        why, LKV_EDAMAGED,
+        "the log of %s ends with entry %" PRIu64 ", but it had acknowledged entry %" PRIu64
+        ": its directory was restored, or its disk lost writes that it had reported as "
+        "durable",
+        hello->name, hello->last_index, known->acknowledged);
+}
+
 static bool same_life(const struct seen_peer *a, const struct seen_peer *b) {
     return a->id == b->id && a->start_counter == b->start_counter && a->boot_nonce == b->boot_nonce;
 }
@@ -155,6 +171,7 @@ struct seen_peer *seen_note(struct seen *seen, const struct hello *hello) {
         }
         peer = &seen->peers[seen->count++];
     }
+    life.acknowledged = peer->id == life.id ? peer->acknowledged : 0;
     *peer = life;
     (void)snprintf(peer->name, sizeof(peer->name), "%s", hello->name);
     (void)snprintf(peer->address, sizeof(peer->address), "%s", hello->address);

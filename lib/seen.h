@@ -14,6 +14,8 @@ struct seen_peer {
     uint64_t id;                /* incarnation */
     uint64_t start_counter, boot_nonce;
     bool durable; /* this life is in the file; not stored itself */
+    uint64_t
+        acknowledged; /* committed entries that this node, leading, was told to be durable there */
 };
 
 struct seen {
@@ -35,6 +37,10 @@ struct seen_peer *seen_find(struct seen *seen, const char *name);
 /* LKV_EIDENTITY, with both values and what to do, for a hello of an earlier life than the last one, or of
  * another with its number. */
 MUST_USE int seen_judge(struct seen *seen, const struct hello *hello, struct reason *why);
+
+/* LKV_EDAMAGED for a later life whose log ends before what an earlier one acknowledged, unless it says so
+ * itself: its end is to be treated as unknown (rules 11 and 17). */
+MUST_USE int seen_judge_end(struct seen *seen, const struct hello *hello, struct reason *why);
 
 /* Takes the life over; what it gives belongs to `seen`. Not `durable` when it is another life than
  * before. NULL: there is no room, so it is no peer's. */

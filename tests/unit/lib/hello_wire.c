@@ -67,6 +67,7 @@ static void expect_equal(const struct hello *a, const struct hello *b) {
     cr_assert_eq(a->last_term, b->last_term);
     cr_assert_eq(a->grown_index, b->grown_index);
     cr_assert_eq(a->grown_term, b->grown_term);
+    cr_assert_eq(a->end_unknown, b->end_unknown);
     cr_assert_eq(a->member_count, b->member_count);
     for (size_t i = 0; i < a->member_count; i++) {
         cr_assert_str_eq(a->members[i].name, b->members[i].name);
@@ -118,6 +119,27 @@ Test(lib_hello_wire, rule_19_tells_what_the_cluster_grew_from) {
     expect_equal(&out, &grown);
     cr_assert_eq(out.model, MODEL_LOG);
     buffer_fini(&bytes);
+}
+
+Test(lib_hello_wire, rule_11_tells_that_the_end_is_not_known) {
+    for (int grown = 0; grown < 2; grown++) {
+        struct hello unsure = small;
+        unsure.model = MODEL_KV;
+        unsure.end_unknown = true;
+        unsure.grown_index = grown != 0 ? 4711 : 0;
+        unsure.grown_term = grown != 0 ? 6 : 0;
+        struct buffer bytes;
+        encode(&unsure, &bytes);
+        cr_assert_eq(bytes.data[2], 0x13, "19 fields");
+        cr_assert_eq(bytes.data[bytes.size - 1], 1);
+        struct hello out;
+        cr_assert_eq(decode(buffer_slice(&bytes), &out), 0);
+        expect_equal(&out, &unsure);
+        bytes.data[bytes.size - 1] = 0x7e; /* all flags but this one */
+        cr_assert_eq(decode(buffer_slice(&bytes), &out), 0);
+        cr_assert_not(out.end_unknown);
+        buffer_fini(&bytes);
+    }
 }
 
 static void fill_text(char *into, size_t size, char with) {

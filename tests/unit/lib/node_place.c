@@ -141,6 +141,8 @@ Test(lib_node_place, rule_17_after_a_copy_ran_the_right_directory_comes_back_wit
     put(world.nodes[0], "k", "4");
     open_member(&world, 2);
     await_refusal(world.nodes[2]);
+    cr_assert_not_null(strstr(lkv_last_text(), "moved=on"), "%s", lkv_last_text());
+    await_text(world.nodes[2], "state", "Two directories claim to be one node");
     close_member(&world, 2);
     cr_assert_eq(try_open(&world.nodes[2], moved(member_options(&world, 2))), 0, "%s", open_text);
     put(world.nodes[2], "k", "5");

@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 static const char golden[] = "ledgerkv-seen 1\n"
-                             "peer n2 722cc39c12c21d4d 7 1f2e3d4c5b6a7988 10.0.0.2:7001\n"
-                             "peer n3 6b370b6655a401fb 2 0000000000000009 -\n"
-                             "crc32c 3b9a46ae\n";
+                             "peer n2 722cc39c12c21d4d 7 1f2e3d4c5b6a7988 4711 10.0.0.2:7001\n"
+                             "peer n3 6b370b6655a401fb 2 0000000000000009 0 -\n"
+                             "crc32c 4a39ad4c\n";
 
 static struct sim_disk *sim;
 static struct disk *disk;
@@ -55,6 +55,7 @@ static struct seen sample(void) {
     struct seen seen = {0};
     note(&seen, hello_of("n2", "10.0.0.2:7001", 0x722cc39c12c21d4d, 7, 0x1f2e3d4c5b6a7988));
     note(&seen, hello_of("n3", "", 0x6b370b6655a401fb, 2, 9));
+    seen.peers[0].acknowledged = 4711;
     return seen;
 }
 
@@ -85,6 +86,7 @@ Test(lib_seen, writes_and_reads_the_golden_bytes) {
     cr_assert_str_eq(out.peers[0].address, "10.0.0.2:7001");
     cr_assert_str_eq(out.peers[1].address, "");
     cr_assert_eq(out.peers[1].start_counter, 2);
+    cr_assert_eq(out.peers[0].acknowledged, 4711);
     cr_assert(out.peers[0].durable && out.peers[1].durable);
 }
 
@@ -126,15 +128,15 @@ static int load_lines(const char *lines) {
 
 Test(lib_seen, refuses_lines_that_it_does_not_know) {
     cr_assert_eq(load_lines(""), 0);
-    cr_assert_eq(load_lines("peer n2 1 2 3 -\n"), 0);
-    cr_assert_eq(load_lines("peer n2 1 2 3\n"), LKV_EDAMAGED);
-    cr_assert_eq(load_lines("peer n2 1 x 3 -\n"), LKV_EDAMAGED);
+    cr_assert_eq(load_lines("peer n2 1 2 3 4 -\n"), 0);
+    cr_assert_eq(load_lines("peer n2 1 2 3 4\n"), LKV_EDAMAGED);
+    cr_assert_eq(load_lines("peer n2 1 x 3 4 -\n"), LKV_EDAMAGED);
     cr_assert_eq(load_lines("colour red\n"), LKV_EDAMAGED);
     char many[1024] = "";
     for (int i = 0; i <= OPTION_PEERS_MAX; i++) {
         cr_assert_eq(load_lines(many), 0);
         size_t size = strlen(many);
-        (void)snprintf(many + size, sizeof(many) - size, "peer p%d 1 2 3 h:1\n", i);
+        (void)snprintf(many + size, sizeof(many) - size, "peer p%d 1 2 3 4 h:1\n", i);
     }
     cr_assert_eq(load_lines(many), LKV_EDAMAGED);
 }
@@ -195,6 +197,35 @@ Test(lib_seen, rule_17_a_new_life_is_not_durable_until_it_is_saved) {
     seen_saved(&seen, &copy);
     cr_assert(seen_note(&seen, &later)->durable);
     cr_assert_eq(judge(&seen, same), LKV_EIDENTITY);
+}
+
+static int judge_end(struct seen *seen, uint64_t counter, uint64_t last_index, bool end_unknown) {
+    struct hello hello = hello_of("n2", "10.0.0.2:7001", 0x722cc39c12c21d4d, counter, 1);
+    hello.cluster_id = 77;
+    hello.last_index = last_index;
+    hello.end_unknown = end_unknown;
+    why = (struct reason){{0}};
+    return seen_judge_end(seen, &hello, &why);
+}
+
+Test(lib_seen, rule_17_a_later_life_with_less_than_was_acknowledged_is_doubted) {
+    struct seen seen = sample();
+    cr_assert_eq(judge_end(&seen, 8, 4710, false), LKV_EDAMAGED);
+    cr_assert_not_null(strstr(why.text, "ends with entry 4710"), "%s", why.text);
+    cr_assert_not_null(strstr(why.text, "acknowledged entry 4711"), "%s", why.text);
+    cr_assert_eq(judge_end(&seen, 8, 4711, false), 0);
+    cr_assert_eq(judge_end(&seen, 8, 4710, true), 0, "it knows");
+    cr_assert_eq(judge_end(&seen, 7, 4710, false), 0, "a hello may be older than what came later");
+    struct hello blank = hello_of("n2", "", 0x722cc39c12c21d4d, 8, 1);
+    cr_assert_eq(seen_judge_end(&seen, &blank, &why), 0, "it has no log yet");
+}
+
+Test(lib_seen, rule_17_what_was_acknowledged_belongs_to_the_incarnation) {
+    struct seen seen = sample();
+    note(&seen, hello_of("n2", "", 0x722cc39c12c21d4d, 8, 1));
+    cr_assert_eq(seen.peers[0].acknowledged, 4711);
+    note(&seen, hello_of("n2", "", 5, 1, 1));
+    cr_assert_eq(seen.peers[0].acknowledged, 0);
 }
 
 Test(lib_seen, forgets_those_that_are_no_peers_any_more) {

@@ -1,0 +1,161 @@
+/* Rule 17: a follower comes back with less than it had acknowledged, because its disk lied or its directory
+ * was restored. Whoever led it knows; it takes no part until it has caught up (rule 11). */
+#include "tests/unit/sim/play.h"
+
+static bool doubts_its_end(const struct sim_node *node) {
+    struct raft_status status = {0};
+    if (sim_node_runs(node)) {
+        raft_status(node->node->raft, &status);
+    }
+    return status.end_unknown;
+}
+
+static const struct seen_peer *known_of(struct sim_node *node, const struct sim_node *peer) {
+    return seen_find(&node->node->seen, peer->name);
+}
+
+/* A copy of the disk, block by block, from which it can be restored. */
+static struct sim_disk *backup_of(const struct sim_node *node, uint64_t seed) {
+    struct sim_disk *copy = sim_disk_clone(node->disk, seed);
+    sim_disk_seam(copy)->ops = sim_disk_seam(node->disk)->ops;
+    return copy;
+}
+
+struct story {
+    struct play play;
+    struct sim_node *leader, *follower;
+    struct sim_disk *backup; /* owned, until it is in its place */
+    uint64_t acknowledged;
+};
+
+/* A follower whose backup lacks ten writes that it has acknowledged since. */
+static void begin(struct story *story, uint64_t seed) {
+    struct sim_plan plan = sim_plan_calm(seed);
+    story->play = play_begin(&plan);
+    story->leader = play_leader(&story->play, 3000);
+    story->follower = play_follower(&story->play, story->leader);
+    play_put(&story->play, 1);
+    sim_world_run_ms(story->play.world, 500);
+    story->backup = backup_of(story->follower, seed);
+    for (uint32_t key = 2; key < 12; key++) {
+        play_put(&story->play, key);
+    }
+    sim_world_run_ms(story->play.world, 500);
+    story->acknowledged = known_of(story->leader, story->follower)->acknowledged;
+    cr_assert(gt(u64, story->acknowledged, 10));
+    sim_node_crash(story->follower, true);
+}
+
+/* The operator restores the backup, and says so. */
+static void restore(struct story *story) {
+    struct sim_node *follower = story->follower;
+    sim_disk_free(follower->disk);
+    follower->disk = story->backup;
+    sim_disk_kill(follower->disk);
+    follower->options.moved = true;
+    sim_node_start(follower);
+    follower->options.moved = false;
+    cr_assert(eq(int, follower->state, SIM_UP));
+    struct raft_status status;
+    raft_status(follower->node->raft, &status);
+    cr_assert(lt(u64, status.last, story->acknowledged));
+    cr_assert(not(status.end_unknown), "it cannot know by itself");
+}
+
+static void expect_doubt_and_catching_up(struct story *story) {
+    bool doubted = false;
+    for (int i = 0; i < 2000 && !doubted; i++) {
+        sim_world_run_ms(story->play.world, 1);
+        doubted = doubts_its_end(story->follower);
+    }
+    cr_assert(doubted, "it takes part without what it had acknowledged");
+    play_put(&story->play, 20);
+    play_agree(&story->play);
+    sim_world_run_ms(story->play.world, 1000);
+    cr_assert(not(doubts_its_end(story->follower)), "it has caught up");
+    play_end(&story->play);
+}
+
+Test(sim_restored, rule_17_a_follower_without_what_it_acknowledged_is_absent_until_it_caught_up) {
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct story story;
+        begin(&story, seed);
+        restore(&story);
+        expect_doubt_and_catching_up(&story);
+    }
+}
+
+/* The leader was restarted meanwhile: it knows from its file. */
+Test(sim_restored, rule_17_what_was_acknowledged_is_known_after_a_restart_of_the_leader) {
+    for (uint64_t seed = 30; seed < 42; seed++) {
+        struct story story;
+        begin(&story, seed);
+        sim_world_run_ms(story.play.world, 2000); /* its connection ends, and that is written */
+        sim_node_crash(story.leader, seed % 2 == 0);
+        sim_node_start(story.leader);
+        cr_assert(
+            ge(u64, known_of(story.leader, story.follower)->acknowledged, story.acknowledged));
+        restore(&story);
+        expect_doubt_and_catching_up(&story);
+    }
+}
+
+/* X-E4: the third node lags, the leader is gone: the restored one and the laggard make no leader that lacks
+ * what was acknowledged, once it has heard that it is doubted. Without the option it is an earlier life. */
+Test(sim_restored, x_e4_with_a_laggard_it_makes_no_leader) {
+    for (uint64_t seed = 50; seed < 56; seed++) {
+        struct sim_plan plan = sim_plan_calm(seed);
+        struct story story = {.play = play_begin(&plan)};
+        struct sim_world *world = story.play.world;
+        story.leader = play_leader(&story.play, 3000);
+        story.follower = play_follower(&story.play, story.leader);
+        struct sim_node *laggard = NULL;
+        for (size_t i = 0; i < plan.nodes; i++) {
+            struct sim_node *node = &world->nodes[i];
+            laggard = node != story.leader && node != story.follower ? node : laggard;
+        }
+        play_put(&story.play, 1);
+        sim_world_run_ms(world, 500);
+        story.backup = backup_of(story.follower, seed);
+        sim_node_crash(laggard, false);
+        for (uint32_t key = 2; key < 12; key++) {
+            play_put(&story.play, key);
+        }
+        sim_world_run_ms(world, 500);
+        story.acknowledged = known_of(story.leader, story.follower)->acknowledged;
+        sim_node_crash(story.follower, true);
+        restore(&story);
+        for (int i = 0; i < 2000 && !doubts_its_end(story.follower); i++) {
+            sim_world_run_ms(world, 1);
+        }
+        sim_node_crash(story.leader, true); /* before it can catch up */
+        sim_node_start(laggard);
+        sim_world_run_ms(world, 5000);
+        cr_assert(eq(ptr, sim_world_leader(world), NULL), "seed %d", (int)seed);
+        play_agree(&story.play);
+        play_end(&story.play);
+    }
+}
+
+/* No false alarm: restarts under load with honest disks. */
+Test(sim_restored, rule_17_an_honest_disk_is_never_doubted) {
+    for (uint64_t seed = 60; seed < 70; seed++) {
+        struct sim_plan plan = sim_plan_calm(seed);
+        plan.clients = 6;
+        plan.op_pause_ns = 3 * MS_NS;
+        struct play play = play_begin(&plan);
+        (void)play_leader(&play, 3000);
+        sim_load_start(play.world);
+        for (int i = 0; i < 20; i++) {
+            struct sim_node *node = &play.world->nodes[(unsigned)i % 3];
+            sim_node_crash(node, i % 2 == 0);
+            sim_node_start(node);
+            for (int j = 0; j < 200 && !sim_world_failed(play.world); j++) {
+                sim_world_run_ms(play.world, 2);
+                cr_assert(not(doubts_its_end(node)), "seed %d, restart %d", (int)seed, i);
+            }
+        }
+        play_agree(&play);
+        play_end(&play);
+    }
+}
