@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { SEEN_RETRY_MS = 2000 };
+enum { SEEN_RETRY_MS = 2000, SEEN_SOON_MS = 500 };
 
 struct seen_job {
     struct loop_job job;
@@ -82,7 +82,7 @@ void node_seen_acknowledged(struct node *node) {
 void node_seen_peer_down(struct node *node) {
     node_seen_acknowledged(node);
     if (node->role == RAFT_LEADER && node->seen_retry_ns == UINT64_MAX) {
-        node->seen_retry_ns = node_now(node);
+        node->seen_retry_ns = node_now(node) + SEEN_SOON_MS * MS_NS;
     }
 }
 
@@ -99,7 +99,10 @@ bool node_seen_is_durable(struct node *node, const struct hello *hello) {
 
 uint64_t node_seen_timer(struct node *node, uint64_t now_ns) {
     node_seen_acknowledged(node);
-    if (now_ns >= node->seen_retry_ns && !node->seen_job_running) {
+    if (node->seen_job_running) {
+        return UINT64_MAX; /* its end looks again */
+    }
+    if (now_ns >= node->seen_retry_ns) {
         save(node);
     }
     return node->seen_retry_ns;

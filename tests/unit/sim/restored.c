@@ -90,7 +90,7 @@ Test(sim_restored, rule_17_what_was_acknowledged_is_known_after_a_restart_of_the
     for (uint64_t seed = 30; seed < 42; seed++) {
         struct story story;
         begin(&story, seed);
-        sim_world_run_ms(story.play.world, 2000); /* its connection ends, and that is written */
+        sim_world_run_ms(story.play.world, 4000); /* its connection ends, and that is written */
         sim_node_crash(story.leader, seed % 2 == 0);
         sim_node_start(story.leader);
         cr_assert(
