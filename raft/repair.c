@@ -201,6 +201,17 @@ static bool hope(const struct raft *raft) {
     return false;
 }
 
+/* Our entry there may have that term, for all that is known; peers are not trusted to make sense. */
+static bool may_be(const struct raft *raft, const struct gap *gap, uint64_t index, uint64_t term) {
+    if (index < gap->first || index >= gap->last) {
+        return false;
+    }
+    uint64_t known = raft_term_at(raft, index);
+    return known != 0 ? term == known
+                      : term != 0 && term <= gap->last_term &&
+                            term >= raft_term_at(raft, gap->unknown_from - 1);
+}
+
 /* Of the voters that may have the gap's beginning without proof, the log that goes on longest, as in
  * an election. False: not all of them know what they have. */
 static bool best_unsure(const struct raft *raft, uint64_t *index, uint64_t *term) {
@@ -211,7 +222,7 @@ static bool best_unsure(const struct raft *raft, uint64_t *index, uint64_t *term
             heard->answer != RAFT_REPAIR_UNSURE) {
             continue;
         }
-        if (heard->shared_index < raft->repair.question.first) {
+        if (!may_be(raft, &raft->repair.question, heard->shared_index, heard->shared_term)) {
             return false;
         }
         bool later = heard->shared_term > *term ||
@@ -385,8 +396,7 @@ void repair_filled(struct raft *raft) {
 static void learn(struct raft *raft, const struct repair_heard *heard) {
     struct gap *gap = log_blocked(raft);
     uint64_t index = heard->shared_index, term = heard->shared_term;
-    if (raft->repair.fill_no != 0 || index < gap->unknown_from || index >= gap->last ||
-        term < raft_term_at(raft, gap->unknown_from - 1) || term > gap->last_term || term == 0) {
+    if (raft->repair.fill_no != 0 || index < gap->unknown_from || !may_be(raft, gap, index, term)) {
         return;
     }
     if (!terms_set(&raft->terms, index, gap->last - 1, term, raft->last) ||
@@ -409,8 +419,7 @@ static bool leader_contradicts(struct raft *raft, const struct raft_message *mes
     bool leads = raft->role == RAFT_FOLLOWER && message->from == raft->leader &&
                  message->term == raft->term && raft->term > gap->last_term;
     if (!leads || message->repair_reply.answer != RAFT_REPAIR_UNSURE || raft->repair.fill_no != 0 ||
-        index < gap->first || index >= gap->last || index < raft->stream.verified ||
-        term < raft->repair.prev_term || term > gap->last_term) {
+        index < raft->stream.verified || !may_be(raft, gap, index, term)) {
         return false;
     }
     cut(raft, index + 1, term);

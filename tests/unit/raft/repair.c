@@ -1,4 +1,5 @@
 /* Damage as the core's owner sees it (rule 11): what is asked, what is believed, what is written. */
+#include "base/mem.h"
 #include "raft/damage.h"
 #include "raft/raft.h"
 
@@ -684,6 +685,52 @@ Test(raft_repair, looks_again_whether_it_has_caught_up) {
     tick(&node, 100);
     cr_expect(settles || node.update.settle_end);
     close_node(&node);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+/* S28: at every allocation, from the open to a closed gap. */
+Test(raft_repair, reports_each_failed_allocation) {
+    const uint64_t all[] = {1, 1, 2, 2};
+    struct raft_entry_meta metas[4];
+    for (size_t i = 0; i < 4; i++) {
+        metas[i] = (struct raft_entry_meta){.term = all[i], .size = 1, .type = ENTRY_COMMAND};
+    }
+    bool failed = true;
+    for (uint64_t n = 0; failed; n++) {
+        cr_assert(n < 100);
+        struct node node;
+        mem_fail_after(n);
+        int rc = try_open(&DAMAGED, &node);
+        struct raft_event event = {.kind = RAFT_TICK, .now_ns = node.now_ns};
+        rc = rc == 0 ? raft_step(node.raft, &event, &node.update) : rc;
+        struct raft_message m = {0};
+        event.kind = RAFT_RECEIVE;
+        event.receive.message = &m;
+        event.receive.token = 1;
+        for (int i = 0; i < 2 && rc == 0; i++) {
+            m = answer_of(sent(&node, RAFT_REPAIR_REQUEST), 2,
+                          i == 0 ? RAFT_REPAIR_UNREADABLE : RAFT_REPAIR_READABLE, i == 0 ? 4 : 6,
+                          i == 0 ? 1 : 2);
+            rc = raft_step(node.raft, &event, &node.update);
+            event.kind = RAFT_TICK;
+            rc = rc == 0 && i == 0 ? raft_step(node.raft, &event, &node.update) : rc;
+            event.kind = RAFT_RECEIVE;
+        }
+        if (rc == 0) {
+            m = answer_of(sent(&node, RAFT_REPAIR_REQUEST), 2, RAFT_REPAIR_READABLE, 4, 1);
+            m.repair_reply.first = 3;
+            m.repair_reply.count = 2;
+            m.repair_reply.entries = metas;
+            rc = raft_step(node.raft, &event, &node.update);
+            cr_expect(rc != 0 || node.update.fill_count == 1);
+        }
+        failed = rc != 0;
+        cr_expect(!failed || rc == LKV_ENOMEM);
+        mem_fail_never();
+        raft_update_fini(&node.update);
+        raft_close(node.raft);
+    }
 }
 
 /* ------------------------------------------------------------------ images */

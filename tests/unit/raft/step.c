@@ -218,6 +218,53 @@ static uint64_t small(struct prng *prng) {
     return prng_below(prng, 30) == 0 ? odd[prng_below(prng, 5)] : prng_below(prng, 12);
 }
 
+static void fill_metas(struct prng *prng, uint64_t term, struct raft_entry_meta metas[8]) {
+    for (size_t i = 0; i < 8; i++) {
+        term += prng_below(prng, 3) == 0 ? 1 : 0;
+        metas[i] = (struct raft_entry_meta){.term = term + (term == 0 ? 1 : 0),
+                                            .size = (uint32_t)prng_below(prng, 100),
+                                            .type = ENTRY_COMMAND};
+    }
+}
+
+/* What was asked last, so that some answers fit. */
+static struct raft_message last_question;
+
+static void fill_repair(struct prng *prng, struct raft_message *m,
+                        struct raft_entry_meta metas[8]) {
+    bool fits = prng_below(prng, 4) != 0;
+    if (m->kind == RAFT_REPAIR_REQUEST) {
+        m->repair_request.want = (enum raft_repair_want)(1 + prng_below(prng, 3));
+    } else if (m->kind == RAFT_REPAIR_REPLY) {
+        m->repair_reply.answer = (enum raft_repair_answer)(1 + prng_below(prng, 6));
+        m->repair_reply.count = prng_below(prng, 2) == 0 ? 0 : (uint32_t)prng_below(prng, 5);
+        m->repair_reply.entries = m->repair_reply.count > 0 ? metas : NULL;
+        fill_metas(prng, prng_below(prng, 3), metas);
+        if (fits && last_question.kind == RAFT_REPAIR_REQUEST) {
+            m->repair_reply.boot_nonce = last_question.repair_request.boot_nonce;
+            m->repair_reply.round = last_question.repair_request.round;
+            m->repair_reply.first = last_question.repair_request.first;
+            m->repair_reply.shared_index = last_question.repair_request.last;
+            m->repair_reply.answer =
+                m->repair_reply.count > 0 ? RAFT_REPAIR_READABLE : m->repair_reply.answer;
+            fill_metas(prng, last_question.repair_request.prev_term, metas);
+        }
+    } else if (m->kind == RAFT_CATCHUP_REPLY && fits &&
+               last_question.kind == RAFT_CATCHUP_REQUEST) {
+        m->catchup_reply.boot_nonce = last_question.catchup_request.boot_nonce;
+        m->catchup_reply.context = last_question.catchup_request.context;
+    }
+}
+
+static void remember_question(const struct raft_update *update) {
+    for (size_t i = 0; i < update->message_count; i++) {
+        enum raft_message_kind kind = update->messages[i].kind;
+        if (kind == RAFT_REPAIR_REQUEST || kind == RAFT_CATCHUP_REQUEST) {
+            last_question = update->messages[i];
+        }
+    }
+}
+
 static void fill_message(struct prng *prng, struct raft_message *m,
                          struct raft_entry_meta metas[8]) {
     *m = (struct raft_message){0};
@@ -225,7 +272,7 @@ static void fill_message(struct prng *prng, struct raft_message *m,
         uint64_t value = small(prng);
         memcpy((char *)m + 8 * i, &value, 8);
     }
-    m->kind = (enum raft_message_kind)(1 + prng_below(prng, 9));
+    m->kind = (enum raft_message_kind)(1 + prng_below(prng, 13));
     m->from = prng_below(prng, 6);
     m->to = prng_below(prng, 20) == 0 ? 2 : 1;
     m->term = prng_below(prng, 8) == 0 ? small(prng) : prng_below(prng, 6);
@@ -245,13 +292,9 @@ static void fill_message(struct prng *prng, struct raft_message *m,
         m->append.prev_term = m->append.prev_index == 0 ? 0 : prng_below(prng, m->term + 1);
         m->append.count = (uint32_t)prng_below(prng, 8);
         m->append.entries = m->append.count > 0 ? metas : NULL;
-        uint64_t term = m->append.prev_term;
-        for (size_t i = 0; i < 8; i++) {
-            term += prng_below(prng, 3) == 0 ? 1 : 0;
-            metas[i] = (struct raft_entry_meta){.term = term + (term == 0 ? 1 : 0),
-                                                .size = (uint32_t)prng_below(prng, 100),
-                                                .type = ENTRY_COMMAND};
-        }
+        fill_metas(prng, m->append.prev_term, metas);
+    } else {
+        fill_repair(prng, m, metas);
     }
 }
 
@@ -260,7 +303,7 @@ static void random_event(struct prng *prng, struct raft_event *event, struct raf
     static const uint32_t sizes[4] = {1, 2, 300, 4};
     event->now_ns += prng_below(prng, 40000000);
     event->kind = RAFT_RECEIVE;
-    switch (prng_below(prng, 16)) {
+    switch (prng_below(prng, 18)) {
     case 0: event->kind = RAFT_TICK; break;
     case 1:
         event->kind = RAFT_SUBMIT;
@@ -292,6 +335,12 @@ static void random_event(struct prng *prng, struct raft_event *event, struct raf
         event->kind = RAFT_SPACE;
         event->space.room = (enum raft_room)prng_below(prng, 3);
         break;
+    case 8:
+        event->kind = RAFT_DAMAGED;
+        event->damaged.first = prng_below(prng, 12);
+        event->damaged.last = event->damaged.first + prng_below(prng, 3);
+        break;
+    case 9: event->kind = prng_below(prng, 4) == 0 ? RAFT_END_DOUBTED : RAFT_END_SETTLED; break;
     default: {
         static uint64_t token;
         fill_message(prng, m, metas);
@@ -304,11 +353,22 @@ static void random_event(struct prng *prng, struct raft_event *event, struct raf
 
 Test(raft_step, survives_any_sequence_of_messages) {
     struct prng prng = prng_of(7);
-    size_t leaders = 0, stops = 0;
+    size_t leaders = 0, stops = 0, fills = 0;
     for (int round = 0; round < 3000; round++) {
         struct raft_start start = start_of(1 + (size_t)prng_below(&prng, 5));
         start.seed = prng_next(&prng);
         start.options.inflight_bytes_max = 2000;
+        static const struct raft_run runs[] = {{1, 1}, {6, 2}};
+        static const struct raft_gap gaps[] = {{2, 3, 1}, {5, 7, 2}};
+        if (round % 2 == 0) {
+            start.last = 8;
+            start.term = 2;
+            start.runs = runs;
+            start.run_count = 2;
+            start.gaps = gaps;
+            start.gap_count = (size_t)prng_below(&prng, 3);
+            start.end_unknown = prng_below(&prng, 4) == 0;
+        }
         struct raft *raft = open_raft(&start);
         struct raft_update update = {0};
         struct raft_event event = {.now_ns = SECOND};
@@ -318,7 +378,9 @@ Test(raft_step, survives_any_sequence_of_messages) {
         for (int i = 0; i < 120; i++) {
             random_event(&prng, &event, &message, metas, newest);
             cr_assert(raft_step(raft, &event, &update) == 0);
+            remember_question(&update);
             newest = update.write.no != 0 ? update.write.no : newest;
+            fills += update.fill_count;
             cr_assert(update.commit >= commit);
             commit = update.commit;
             leaders += update.role_changed && update.role == RAFT_LEADER ? 1 : 0;
@@ -327,8 +389,8 @@ Test(raft_step, survives_any_sequence_of_messages) {
         raft_update_fini(&update);
         raft_close(raft);
     }
-    cr_expect(leaders > 100 && stops > 10, "%zu leaders, %zu stops: not much was tried", leaders,
-              stops);
+    cr_expect(leaders > 100 && stops > 10 && fills > 10,
+              "%zu leaders, %zu stops, %zu fills: not much was tried", leaders, stops, fills);
 }
 
 /* ------------------------------------------------------------------ memory */
