@@ -553,9 +553,11 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            "stopped"), "leader", "leader_address" (both absent while none is known), "listen"
  *            (with the port that was chosen), "model", "cluster_id", "member_id" (hex), "state".
  *   State    "ok"; "founding: ..." (what it waits for), or which cluster does not know this
- *            directory; "no leader" (none is known); "disk full" (deletes and reads go on); "disk
- *            hangs"; "offline: ..." (the option offline: local reads only); "stopped: ..." (after
- *            an error, for good).
+ *            directory; "repairing: ..." (what of its disk cannot be read; it comes from the
+ *            others, and it counts for no quorum meanwhile), "end unknown: ..." (the same, and it
+ *            does not vote either); "no leader" (none is known); "disk full" (deletes and reads go
+ *            on); "disk hangs"; "offline: ..." (the option offline: local reads only); "stopped:
+ *            ..." (after an error, for good).
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
  *            "sessions" (open ones), "bytes" (of live keys and values), "memory_bytes" (of the
  *            memory engine), "log_bytes", "image_index", "feature_level" (what all members of the

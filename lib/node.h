@@ -70,7 +70,7 @@ struct write_batch {
     uint64_t cut_prev_term;
     uint64_t first, last;
     uint64_t bytes;         /* of these entries, as unwritten_bytes counts them */
-    struct list_link fills; /* of struct write_fill; before all else of the batch */
+    struct list_link fills; /* of struct write_fill; after all else of the batch */
 };
 
 /* What was read from disk for one peer, while the core is told of it. */
@@ -112,14 +112,16 @@ struct repair {
     uint64_t filled, filled_ever; /* entries: since all was well last; in this life */
     bool changed;                 /* since the reads below were served */
     struct list_link waits;       /* reads in model log that met a gap */
+    uint64_t fill_next_ns;        /* no entries are taken before, since some did not hold */
     bool settle_due, doubt_due, note_running; /* of the log's end, to the log thread */
     uint64_t note_retry_ns;
 };
 
 /* Where the scrub is (node_scrub.c). */
 struct scrub {
-    bool running;     /* a step is under way */
-    uint64_t next_ns; /* of the next step; 0: none is planned yet */
+    bool running;       /* a step is under way */
+    bool image_suspect; /* the image is to be read in any case */
+    uint64_t next_ns;   /* of the next step; 0: none is planned yet */
     uint64_t begun_ns;
     uint64_t index; /* of the log, where the next step goes on; 0: a pass begins */
     uint64_t findings;
@@ -342,7 +344,7 @@ uint64_t node_write_deadline(const struct node *node);
  * made any more. */
 enum { NODE_ROOM_RESERVED = 256 * 1024 };
 MUST_USE int node_restart_log(struct node *node, uint64_t index, uint64_t term);
-/* Takes the entries' payload: they close a gap before the write that is added next. */
+/* Takes the entries' payload: they close a gap with the write that is added next. */
 MUST_USE int node_write_fill(struct node *node, struct entry *entries, size_t count);
 void node_log_failed(struct node *node, int rc, const struct reason *why); /* rule 10 */
 void node_write_drop_full(struct node *node); /* closing: what never fitted is given up */
@@ -421,6 +423,7 @@ MUST_USE int node_retention_spare_use(struct node *node, const char *path, struc
 
 /* lib/node_image.c: own images */
 void node_image_consider(struct node *node);
+void node_step_prefix(struct node *node); /* tells the core where log and image stand */
 void node_image_path(const struct node *node, uint64_t index, char *out, size_t size);
 uint64_t node_image_name_index(const char *name); /* 0: no image's name */
 /* A damaged one that was put aside; it goes when a newer image is durable. */
@@ -454,6 +457,7 @@ const struct entry *node_fetched(const struct node *node, uint64_t peer, uint64_
 
 /* lib/node_scrub.c: reads what lies at rest; lib/node_repair.h is what becomes of damage */
 uint64_t node_scrub_timer(struct node *node, uint64_t now_ns); /* when next */
+void node_image_suspect(struct node *node);
 
 /* lib/node_status.c */
 void node_answer_status(struct node *node, struct request *request);

@@ -59,6 +59,8 @@ static void fetch_done(struct loop_job *base) {
     node->jobs_outstanding--;
     if (job->noted) {
         node_log_damaged(node, &job->gap, &job->why);
+    } else if (node_is_damage(job->rc)) {
+        node_repair_compare(node);
     } else if (job->rc != 0 && job->rc != LKV_ETRUNCATED) {
         trace_line(&node->trace, TRACE_ERROR, "fetch-failed", "%s", job->why.text);
     }

@@ -109,6 +109,14 @@ static void image_run(struct loop_job *base) {
     }
 }
 
+void node_step_prefix(struct node *node) {
+    struct raft_event event = {.kind = RAFT_LOG_PREFIX,
+                               .log_prefix = {.first = log_first(node->log),
+                                              .image_index = node->image_index,
+                                              .image_term = node->image_term}};
+    node_step(node, &event);
+}
+
 /* The image is durable; whether the clean-up behind it went well is another matter. */
 static void take_image(struct node *node, const struct image_job *job) {
     trace_line(&node->trace, TRACE_INFO, "image-saved", "%s: %s", job->path, job->image.summary);
@@ -120,11 +128,7 @@ static void take_image(struct node *node, const struct image_job *job) {
     node->image_term = job->image.term;
     node->image_visible = job->image.visible;
     node_image_mended(node);
-    struct raft_event event = {.kind = RAFT_LOG_PREFIX,
-                               .log_prefix = {.first = log_first(node->log),
-                                              .image_index = node->image_index,
-                                              .image_term = node->image_term}};
-    node_step(node, &event);
+    node_step_prefix(node);
 }
 
 static void image_done(struct loop_job *base) {

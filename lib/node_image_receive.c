@@ -278,10 +278,10 @@ void node_image_receive_turn(struct node *node) {
         return; /* what frees the message wakes the loop */
     }
     node->restart_given = true;
-    if (raft_keeps_log(node->raft, receive->index, receive->term)) {
-        struct reason why = {{0}};
-        node_log_restarted(node, 0, &why);
-    } else if (node_restart_log(node, receive->index, receive->term) != 0) {
+    int rc = raft_keeps_log(node->raft, receive->index, receive->term)
+                 ? node_repair_cover(node, receive->index)
+                 : node_restart_log(node, receive->index, receive->term);
+    if (rc != 0) {
         node_stop(node, LKV_ENOMEM, "no memory to install an image");
     }
 }
@@ -344,7 +344,6 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     answer(receive, receive->size, IMAGE_ACK_INSTALLED);
     receive_free(node);
     node_image_mended(node);
-    node_repair_cover(node);
     struct raft_event applied = {.kind = RAFT_APPLIED, .applied = {.index = node->applied}};
     node_step(node, &applied);
     node->turn_wanted = true;
@@ -385,11 +384,19 @@ static bool accept_chunk(struct node *node, const struct peer *from,
     return true;
 }
 
+/* L4: not from a deposed leader, nor from one that we do not know yet: it will send again. What is in
+ * an image is committed, whoever sends it: one that repairs our log is taken from anybody (rule 11). */
+static bool may_come_from(struct node *node, const struct peer *from,
+                          const struct image_chunk *chunk) {
+    bool leader = chunk->leader_term == node->term && from->id == node->leader;
+    return leader || node_image_helps(node, chunk->image_index);
+}
+
 void node_image_chunk(struct node *node, struct peer *from, struct slice body) {
     struct image_chunk chunk;
     if (!node->running || node->closing || image_chunk_decode(body, &chunk) != 0 ||
-        chunk.leader_term != node->term || from->id != node->leader) {
-        return; /* L4: of a deposed leader, or of one we do not know yet: it will send again */
+        !may_come_from(node, from, &chunk)) {
+        return;
     }
     if (chunk.image_index <= node->applied && !node_image_helps(node, chunk.image_index)) {
         send_ack(node, from->id, &chunk, chunk.size, IMAGE_ACK_INSTALLED);

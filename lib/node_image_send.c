@@ -35,6 +35,7 @@ struct image_send {
     uint8_t *chunk;                    /* owned, CHUNK_BYTES */
     size_t chunk_size, chunk_size_max; /* max: of the next one */
     uint64_t sent_ns;
+    bool leads;   /* as a leader; else the peer asked, leader or not, to repair its log */
     bool reading; /* the job runs */
     bool ended;   /* waits for the job to be freed */
     uint64_t resend_ns;
@@ -144,8 +145,11 @@ static void read_done(struct loop_job *base) {
     send->reading = false;
     if (send->ended) {
         send_free(send);
-    } else if (send->rc != 0 || node->role != RAFT_LEADER) {
-        send_end(send, send->rc != 0 ? send->rc : LKV_ENOTLEADER);
+    } else if (send->rc != 0) {
+        node_image_suspect(node);
+        send_end(send, send->rc);
+    } else if (send->leads && node->role != RAFT_LEADER) {
+        send_end(send, LKV_ENOTLEADER);
     } else {
         send_chunk(send);
     }
@@ -183,6 +187,7 @@ void node_image_install(struct node *node, uint64_t peer_id) {
     }
     *send = (struct image_send){.node = node,
                                 .peer_id = peer_id,
+                                .leads = node->role == RAFT_LEADER,
                                 .index = node->image_index,
                                 .term = node->image_term,
                                 .chunk = chunk,
@@ -207,6 +212,7 @@ void node_image_ack(struct node *node, struct peer *from, struct slice body) {
     if (ack.state == IMAGE_ACK_INSTALLED) {
         send_end(send, 0);
     } else if (ack.state == IMAGE_ACK_FAILED || ack.next_offset > send->size) {
+        node_image_suspect(node); /* what it verified was perhaps read from a rotten file */
         send_end(send, LKV_EIO);
     } else {
         send->offset = ack.next_offset;

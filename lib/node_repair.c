@@ -18,7 +18,7 @@
 enum {
     GAPS_LOOKED = 64,   /* at once */
     PATIENCE_MS = 5000, /* for peers, before an image of our own covers a gap */
-    RETRY_MS = 1000     /* of a note in the log that found no room */
+    RETRY_MS = 1000     /* of a note in the log that found no room, of a fill that did not hold */
 };
 
 bool node_is_damage(int rc) {
@@ -69,20 +69,43 @@ void node_repair_opened(struct node *node, const struct log_state *state) {
     }
 }
 
+static void tell_core(struct node *node, const struct log_gap *gap) {
+    struct raft_event event = {.kind = RAFT_DAMAGED,
+                               .damaged = {.first = gap->first, .last = gap->last}};
+    node_step(node, &event);
+}
+
+/* The log notices damage on its own, too, while it fills or builds a file anew. */
+void node_repair_compare(struct node *node) {
+    struct log_gap gaps[GAPS_LOOKED];
+    struct raft_gap known[GAPS_LOOKED];
+    size_t count = log_gaps(node->log, gaps, GAPS_LOOKED);
+    for (size_t i = 0; i < count && i < GAPS_LOOKED; i++) {
+        size_t have = raft_gaps(node->raft, known, GAPS_LOOKED);
+        have = have < GAPS_LOOKED ? have : GAPS_LOOKED;
+        uint64_t first = gaps[i].first > node->image_index ? gaps[i].first : node->image_index + 1;
+        for (size_t k = 0; k < have; k++) {
+            bool covers = known[k].first <= first && first <= known[k].last;
+            first = covers ? known[k].last + 1 : first;
+        }
+        if (first <= gaps[i].last) {
+            struct log_gap gap = {.first = first, .last = gaps[i].last};
+            tell_core(node, &gap);
+        }
+    }
+}
+
 bool node_note_damage(struct node *node, uint64_t index, struct log_gap *gap) {
     return !log_damage_at(node->log, index, NULL) &&
            log_note_damage(node->log, index, index, gap) == 0;
 }
 
 void node_log_damaged(struct node *node, const struct log_gap *gap, const struct reason *why) {
-    struct raft_event event = {.kind = RAFT_DAMAGED};
     trace_line(&node->trace, TRACE_ERROR, "damaged",
                "entries %" PRIu64 " to %" PRIu64 " cannot be read: %s", gap->first, gap->last,
                why->text);
     node->repair.log_why = *why;
-    event.damaged.first = gap->first;
-    event.damaged.last = gap->last;
-    node_step(node, &event);
+    tell_core(node, gap);
     if (node->state->replays && gap->last <= node->applied) {
         node_image_want(node, has_helpers(node) ? PATIENCE_MS : 0);
     }
@@ -98,6 +121,8 @@ void node_image_damaged(struct node *node, const struct reason *why) {
 void node_image_unreadable(struct node *node, const struct reason *why) {
     trace_line(&node->trace, TRACE_ERROR, "image-damaged", "%s: it is passed over", why->text);
     node->repair.image_why = *why;
+    node->repair.image_rotten = true;
+    node->repair.image_wanted_ns = 0; /* as soon as there is a state to make one of */
 }
 
 /* ------------------------------------------------------------------ an image of our own */
@@ -126,20 +151,14 @@ void node_image_mended(struct node *node) {
     if (repair->image_why.text[0] != '\0') {
         trace_line(&node->trace, TRACE_INFO, "image-repaired", "entry %" PRIu64, node->image_index);
     }
-    repair->image_rotten = false;
+    repair->image_rotten = node->image_wanted = false;
     repair->image_why.text[0] = '\0';
     repair->changed = true;
 }
 
 bool node_image_helps(struct node *node, uint64_t index) {
-    struct log_gap gaps[GAPS_LOOKED];
-    size_t count = log_gaps(node->log, gaps, GAPS_LOOKED);
-    for (size_t i = 0; i < count && i < GAPS_LOOKED; i++) {
-        if (gaps[i].first <= index && gaps[i].last > node->image_index) {
-            return true;
-        }
-    }
-    return false;
+    struct raft_gap gap;
+    return raft_gaps(node->raft, &gap, 1) > 0 && gap.first <= index && index > node->image_index;
 }
 
 struct cover_job {
@@ -160,37 +179,41 @@ static void cover_done(struct loop_job *base) {
     struct node *node = job->node;
     node->jobs_outstanding--;
     node->turn_wanted = true;
-    node->repair.changed = true;
-    if (job->rc != 0) { /* the image covers it all the same */
-        trace_line(&node->trace, TRACE_WARN, "image-cleanup", "%s", job->why.text);
-    }
-    struct raft_event event = {.kind = RAFT_LOG_PREFIX,
-                               .log_prefix = {.first = log_first(node->log),
-                                              .image_index = node->image_index,
-                                              .image_term = node->image_term}};
-    node_step(node, &event);
+    node_log_restarted(node, job->rc, &job->why);
     mem_free(job);
 }
 
-void node_repair_cover(struct node *node) {
+int node_repair_cover(struct node *node, uint64_t index) {
     struct log_gap gap;
-    if (log_gaps(node->log, &gap, 1) == 0 || gap.first > node->image_index) {
-        return;
+    struct cover_job *job = NULL;
+    if (log_gaps(node->log, &gap, 1) == 0 || gap.first > index) {
+        struct reason why = {{0}};
+        node_log_restarted(node, 0, &why);
+        return 0;
     }
-    uint64_t last = node_gap_below(node, node->image_index);
-    bool across = log_damage_at(node->log, node->image_index, NULL);
-    struct cover_job *job = mem_calloc(1, sizeof(*job));
+    job = mem_calloc(1, sizeof(*job));
     if (job == NULL) {
-        return; /* the image covers it all the same; the next one asks again */
+        return LKV_ENOMEM;
     }
-    *job = (struct cover_job){.node = node,
-                              .index = across ? node->image_index : last,
-                              .job = {.run = cover_run, .done = cover_done}};
+    *job = (struct cover_job){
+        .node = node, .index = index, .job = {.run = cover_run, .done = cover_done}};
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
+    return 0;
 }
 
 /* ------------------------------------------------------------------ filled */
+
+void node_not_filled(struct node *node, const struct log_gap *gap, const struct reason *why) {
+    trace_line(&node->trace, TRACE_WARN, "not-filled", "entries %" PRIu64 " to %" PRIu64 ": %s",
+               gap->first, gap->last, why->text);
+    node->repair.fill_next_ns = node_now(node) + RETRY_MS * MS_NS;
+    tell_core(node, gap);
+}
+
+bool node_may_fill(const struct node *node) {
+    return node_now(node) >= node->repair.fill_next_ns;
+}
 
 void node_repaired(struct node *node, uint64_t entries) {
     struct log_gap gap;
@@ -351,6 +374,25 @@ void node_repair_fail_all(struct node *node, int rc, const char *text) {
 }
 
 /* ------------------------------------------------------------------ time, and what is told */
+
+static void replace(struct reason *text, const char *what, const char *with) {
+    struct reason out = {{0}};
+    const char *at = strstr(text->text, what);
+    if (at != NULL) {
+        (void)snprintf(out.text, sizeof(out.text), "%.*s%s%s", (int)(at - text->text), text->text,
+                       with, at + strlen(what));
+        *text = out;
+    }
+}
+
+void node_name_members(const struct node *node, struct reason *text) {
+    for (size_t i = 0; i < node->identity.member_count; i++) {
+        const struct identity_member *member = &node->identity.members[i];
+        char id[20];
+        (void)snprintf(id, sizeof(id), "%016" PRIx64, member->id);
+        replace(text, id, member->name);
+    }
+}
 
 uint64_t node_repair_timer(struct node *node, uint64_t now_ns) {
     struct repair *repair = &node->repair;

@@ -15,6 +15,8 @@ void node_repair_opened(struct node *node, const struct log_state *state);
 /* A read met damage at `index`: the log takes note of it. False: it knew it before, or the entry can be
  * read after all, or is gone. On the thread that has read. */
 bool node_note_damage(struct node *node, uint64_t index, struct log_gap *gap);
+/* Tells the core of what the log knows and it does not. Not within a step. */
+void node_repair_compare(struct node *node);
 void node_log_damaged(struct node *node, const struct log_gap *gap, const struct reason *why);
 void node_image_damaged(struct node *node, const struct reason *why); /* while it runs: rot */
 /* At open: it is passed over, what it covers is a gap. */
@@ -25,14 +27,22 @@ void node_image_want(struct node *node, uint64_t in_ms);
 void node_image_mended(struct node *node); /* node->image_index is of a durable, intact one */
 /* Whether an image of this index would cover what cannot be read in the log. */
 bool node_image_helps(struct node *node, uint64_t index);
-/* Gaps at and below the newest image are no longer needed: the log forgets them (bulk thread). */
-void node_repair_cover(struct node *node);
+/* A received image is durable, and the log goes on behind it as it is: what it cannot read at or below it
+ * is forgotten, before the core hears of the image and fills what lies behind. Then node_log_restarted. */
+MUST_USE int node_repair_cover(struct node *node, uint64_t index);
 
+/* What was to close this gap did not hold: the core is told anew, and peers' entries are not taken for a
+ * while. */
+void node_not_filled(struct node *node, const struct log_gap *gap, const struct reason *why);
+bool node_may_fill(const struct node *node); /* false: a reply with entries is to be dropped */
 void node_repaired(struct node *node, uint64_t entries); /* so many were filled, durably */
 void node_settle_end(struct node *node);                 /* update.settle_end */
 /* A peer knows of acknowledgements beyond this log's end: the end is unknown from now on, durably, until
  * the log holds all that the leader has. Not within a step; before the node runs nothing happens. */
 void node_doubt_end(struct node *node, const struct reason *why);
+
+/* The core names members by their ids; people by their names. */
+void node_name_members(const struct node *node, struct reason *text);
 
 /* Reads in model log that met a gap: asked again after each repair, LKV_EDAMAGED at their deadline. */
 void node_repair_wait(struct node *node, struct request *request);

@@ -94,7 +94,7 @@ static void scrub_done(struct loop_job *base) {
         scrub->next_ns = node_now(node) + RETRY_MS * MS_NS;
     } else if (job->of_image) {
         image_read(node, job);
-        scrub->index = 1;
+        scrub->index = scrub->index == 0 && node->options.scrub_ms > 0 ? 1 : scrub->index;
     } else {
         log_read_step(node, job);
     }
@@ -112,21 +112,29 @@ static void begin_step(struct node *node, uint64_t now_ns) {
         scrub->begun_ns = now_ns;
         scrub->findings = 0;
     }
-    bool of_image = scrub->index == 0 && node->image_index > 0;
+    bool of_image = (scrub->index == 0 || scrub->image_suspect) && node->image_index > 0;
     *job = (struct scrub_job){.node = node,
                               .of_image = of_image,
                               .image_index = node->image_index,
                               .index = scrub->index > 1 ? scrub->index : 0,
                               .job = {.run = scrub_run, .done = scrub_done}};
     scrub->running = true;
+    scrub->image_suspect = false;
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}
+
+/* Somebody who was sent the newest image could not use it. */
+void node_image_suspect(struct node *node) {
+    node->scrub.image_suspect = true;
+    node->scrub.next_ns = node_now(node) + PAUSE_MS * MS_NS;
 }
 
 uint64_t node_scrub_timer(struct node *node, uint64_t now_ns) {
     struct scrub *scrub = &node->scrub;
     uint64_t period_ns = node->options.scrub_ms * MS_NS;
-    if (period_ns == 0 || !node->running || node->closing || node->stop_rc != 0 || scrub->running) {
+    bool wanted = period_ns > 0 || scrub->image_suspect;
+    if (!wanted || !node->running || node->closing || node->stop_rc != 0 || scrub->running) {
         return UINT64_MAX;
     }
     if (scrub->next_ns == 0) {

@@ -414,6 +414,17 @@ static int remember_log(const struct node *node, struct identity *identity, stru
     return identity_save(node->world.disk, node->dir, identity, why);
 }
 
+/* Beside what is wrong: why nobody repairs it, and what to do. */
+static int refuse_damaged(const struct node *node, bool mend, struct reason *why) {
+    struct reason found = *why;
+    (void)reason_set(why, LKV_EDAMAGED, "%.340s; %s", found.text,
+                     mend ? "this member may have voted for what it no longer knows and must not "
+                            "vote again: move its directory away"
+                     : node->options.offline ? "nothing was changed"
+                                             : "alone, nobody can repair it; nothing was changed");
+    return LKV_EDAMAGED;
+}
+
 static int put_images_aside(struct node *node, struct reason *why) {
     int rc = node_image_put_aside(node);
     return rc == 0 ? 0
@@ -442,7 +453,7 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     rc = log_open(&node->log, node->world.disk, node->log_dir, &options, node->image_index,
                   node->image_term, &state, why);
     if (rc != 0) {
-        return rc;
+        return rc == LKV_EDAMAGED ? refuse_damaged(node, mend, why) : rc;
     }
     rc = put_images_aside(node, why);
     if (rc == 0) {

@@ -200,11 +200,15 @@ static void carry_out(struct node *node, const struct raft_event *event,
         node_settle_end(node);
     }
     if (update->discarded_from != 0) {
-        trace_line(&node->trace, TRACE_WARN, "discarded", "%s", update->note.text);
+        struct reason note = update->note;
+        node_name_members(node, &note);
+        trace_line(&node->trace, TRACE_WARN, "discarded", "%s", note.text);
     }
     node->raft_deadline_ns = update->deadline_ns;
     if (update->stop_rc != 0) {
-        node_stop(node, update->stop_rc, "%s", update->stop_why.text);
+        struct reason why = update->stop_why;
+        node_name_members(node, &why);
+        node_stop(node, update->stop_rc, "%s", why.text);
     }
     node->turn_wanted = true;
 }
@@ -226,9 +230,11 @@ void node_step(struct node *node, struct raft_event *event) {
 }
 
 void node_receive(struct node *node, struct raft_packet *packet) {
-    bool payload = packet->message.kind == RAFT_APPEND || packet->count > 0;
+    bool donated = packet->message.kind == RAFT_REPAIR_REPLY && packet->count > 0;
+    bool payload = packet->message.kind == RAFT_APPEND || donated;
     struct staged *staged = payload ? mem_calloc(1, sizeof(*staged)) : NULL;
-    if (!node->running || node->stop_rc != 0 || (payload && (staged == NULL || node->installing))) {
+    if (!node->running || node->stop_rc != 0 || (donated && !node_may_fill(node)) ||
+        (payload && (staged == NULL || node->installing))) {
         mem_free(staged);
         raft_packet_fini(packet);
         return; /* a lost message */

@@ -20,7 +20,8 @@ struct log_job {
     struct log_write write;
     struct entry *entries;  /* owned, with references */
     uint64_t bytes;         /* of them, as the batch counted them */
-    struct list_link fills; /* of struct write_fill */
+    struct list_link fills; /* of struct write_fill; after the write */
+    bool written;           /* all but the fills is done */
     uint64_t no;            /* PERSISTED up to this write number */
     uint64_t restart_index, restart_term;
     bool retry_first; /* the oldest of the jobs that a full disk held up */
@@ -60,14 +61,17 @@ static bool is_transient(int rc) {
     return rc == LKV_ENOSPACE || rc == LKV_ENOMEM;
 }
 
-/* Before the rest: what is filled lies below what is appended, and a cut behind it takes it with it. A
- * retry begins anew, and others may have filled a part: what is in no gap any more is passed over. */
+/* A retry begins anew, and a cut may have taken a part: what is in no gap any more is passed over. */
 static int run_fill(struct log *log, struct write_fill *fill, struct reason *why) {
     for (size_t at = 0, count; at < fill->count; at += count) {
         struct log_gap gap;
         count = 1;
         if (!log_damage_at(log, fill->entries[at].index, &gap)) {
             continue;
+        }
+        if (gap.first < fill->entries[at].index) { /* its beginning has been given up meanwhile */
+            fill->failed = true;
+            return 0;
         }
         uint64_t left = gap.last - fill->entries[at].index + 1;
         count = left < fill->count - at ? (size_t)left : fill->count - at;
@@ -96,9 +100,12 @@ static int run_write(struct log_job *job) {
     if (job->node->log_blocked && !job->retry_first) {
         return reason_set(&job->why, LKV_ENOSPACE, "waits behind a write that did not fit");
     }
-    int rc = run_fills(job);
+    /* The cut before the fills: what a peer gave belongs before that peer's entries, never before our
+     * own later ones that it has proven to be others (rule 11). */
+    int rc = job->written ? 0 : log_write(job->node->log, &job->write, &job->why);
+    job->written = rc == 0;
     if (rc == 0) {
-        rc = log_write(job->node->log, &job->write, &job->why);
+        rc = run_fills(job);
     }
     job->node->log_blocked = is_transient(rc);
     return rc;
@@ -185,13 +192,16 @@ static void report_fills(struct node *node, const struct log_job *job) {
         const struct write_fill *fill = LIST_ITEM(at, struct write_fill, link);
         struct log_gap gap;
         if (fill->failed && log_damage_at(node->log, fill->entries[0].index, &gap)) {
-            node_log_damaged(node, &gap, &job->why);
+            node_not_filled(node, &gap, &job->why);
         } else {
             filled += fill->count;
         }
     }
     if (filled > 0) {
         node_repaired(node, filled);
+    }
+    if (!list_empty(&job->fills)) {
+        node_repair_compare(node);
     }
 }
 

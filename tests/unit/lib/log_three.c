@@ -400,3 +400,25 @@ Test(lib_log_three, a_laggard_goes_on_from_the_first_index_that_is_kept) {
     open_log_member(laggard);
     append(world.nodes[laggard], "also after a restart");
 }
+
+/* S3: before it starts, and while it runs; the read waits for the repair. */
+Test(lib_log_three, a_record_that_rotted_on_one_node_is_read_there_once_the_others_gave_it) {
+    open_cluster();
+    int f = (find_leader(&world) + 1) % NODES;
+    uint64_t indexes[40];
+    char text[32], name[PATH_BYTES];
+    for (int i = 0; i < 40; i++) {
+        (void)snprintf(text, sizeof(text), "rots %02d", i);
+        indexes[i] = append(world.nodes[0], text);
+    }
+    close_member(&world, f);
+    damage_text(world.dirs[f], "rots 20", name);
+    open_log_member(f);
+    expect_at(world.nodes[f], indexes[20], "rots 20");
+    cr_assert_eq(status_number(world.nodes[f], "repaired_entries"), 1);
+    damage_text(world.dirs[f], "rots 10", name);
+    expect_at(world.nodes[f], indexes[10], "rots 10");
+    cr_assert_eq(status_number(world.nodes[f], "repaired_entries"), 2);
+    cr_assert_eq(status_number(world.nodes[f], "damaged_entries"), 0);
+    await_text(world.nodes[f], "state", "ok");
+}

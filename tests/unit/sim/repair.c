@@ -63,3 +63,237 @@ Test(sim_repair, the_scrub_writes_a_rotten_image_anew) {
         play_end(&play);
     }
 }
+/* ------------------------------------------------------------------ several: the others help */
+
+enum { PUTS = 60, MIDDLE = 20 };
+
+static uint64_t last_of(const struct sim_node *node) {
+    struct raft_status status;
+    raft_status(node->node->raft, &status);
+    return status.last;
+}
+
+static bool is_whole(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.nodes; i++) {
+        struct log_gap gap;
+        if (!sim_node_runs(&world->nodes[i]) || log_gaps(world->nodes[i].node->log, &gap, 1) > 0 ||
+            world->nodes[i].node->repair.end_why.text[0] != '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All are up, agree, and lack nothing; and a restart of all finds nothing new. */
+static void check_whole(struct play *play) {
+    play_agree(play);
+    if (!sim_world_until(play->world, is_whole, 20000)) {
+        sim_story_print(play->story);
+        cr_assert(false, "not whole: %s", play->world->failure);
+    }
+    for (size_t i = 0; i < play->world->plan.nodes; i++) {
+        sim_node_crash(&play->world->nodes[i], true);
+    }
+    play_agree(play);
+    cr_expect(is_whole(play->world), "the disks did not keep it");
+}
+
+/* A node dies, one of its entries rots, it comes back. */
+static void lose_entry(uint64_t seed, bool leads, bool newest, enum sim_rot_kind kind) {
+    struct sim_plan plan = plan_of(seed, 3);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    put_some(&play, PUTS);
+    struct sim_node *node = leads ? leader : play_follower(&play, leader);
+    uint64_t index = newest ? last_of(node) : MIDDLE;
+    sim_node_crash(node, true);
+    cr_assert(sim_rot_entry(node, index, kind));
+    sim_node_restart_in(node, 0);
+    sim_world_run_ms(play.world, 3000);
+    check_whole(&play);
+    cr_expect(play.world->counts.filled > 0, "rot %d of entry %d", (int)kind, (int)index);
+    play_end(&play);
+}
+
+Test(sim_repair, s2_s3_s4_an_entry_that_rotted_comes_back) {
+    uint64_t seed = 10;
+    for (enum sim_rot_kind kind = SIM_ROT_BIT; kind < SIM_ROT_LOST; kind++) {
+        for (int variant = 0; variant < 4; variant++) {
+            lose_entry(seed++, (variant & 1) != 0, (variant & 2) != 0, kind);
+        }
+    }
+}
+
+/* The same for the beginning of a segment, or all of it; back = 0: the newest one. */
+static void lose_segment(uint64_t seed, size_t back, enum sim_rot_kind kind) {
+    struct sim_plan plan = plan_of(seed, 3);
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    put_some(&play, 2 * PUTS);
+    struct sim_node *node = play_follower(&play, leader);
+    sim_node_crash(node, true);
+    cr_assert(sim_rot_segment(node, kind, back));
+    sim_node_restart_in(node, 0);
+    sim_world_run_ms(play.world, 500);
+    for (uint32_t key = 0; key < 20; key++) {
+        play_put(&play, key % 8);
+    }
+    check_whole(&play);
+    play_end(&play);
+}
+
+Test(sim_repair, a_segment_whose_header_or_file_is_lost_comes_back) {
+    uint64_t seed = 30;
+    for (enum sim_rot_kind kind = SIM_ROT_BIT; kind <= SIM_ROT_LOST; kind++) {
+        for (size_t back = 0; back < 3; back++) {
+            lose_segment(seed++, back, kind);
+        }
+    }
+}
+
+Test(sim_repair, an_image_that_is_lost_comes_back_from_the_leader) {
+    for (enum sim_rot_kind kind = SIM_ROT_BIT; kind <= SIM_ROT_LOST; kind++) {
+        struct sim_plan plan = plan_of(50 + kind, 3);
+        plan.image_log_bytes = 2 * 1024;
+        plan.keep_entries = 0;
+        struct play play = play_begin(&plan);
+        struct sim_node *leader = play_leader(&play, 3000);
+        put_some(&play, 80);
+        struct sim_node *node = play_follower(&play, leader);
+        cr_assert(node->node->image_index > 0);
+        sim_node_crash(node, true);
+        cr_assert(sim_rot_image(node, kind));
+        sim_node_restart_in(node, 0);
+        sim_world_run_ms(play.world, 3000);
+        check_whole(&play);
+        cr_expect(node->node->image_index > 0 && node->node->repair.image_why.text[0] == '\0');
+        play_end(&play);
+    }
+}
+
+/* Nobody has a clean log, and each entry has two good copies. */
+Test(sim_repair, s25_disjoint_entries_on_all_nodes_come_back) {
+    for (uint64_t seed = 60; seed < 66; seed++) {
+        struct sim_plan plan = plan_of(seed, 3);
+        struct play play = play_begin(&plan);
+        (void)play_leader(&play, 3000);
+        put_some(&play, PUTS);
+        for (size_t i = 0; i < 3; i++) {
+            struct sim_node *node = &play.world->nodes[i];
+            sim_node_crash(node, true);
+            for (uint64_t index = 10 + i; index < 40; index += 3) {
+                cr_assert(sim_rot_entry(node, index, SIM_ROT_BIT));
+            }
+            sim_node_restart_in(node, seed % 2 * i * 500);
+        }
+        sim_world_run_ms(play.world, 5000);
+        check_whole(&play);
+        cr_expect(play.world->counts.filled >= 20);
+        play_end(&play);
+    }
+}
+
+Test(sim_repair, s26_an_entry_without_any_copy_stops_all_with_a_report) {
+    struct sim_plan plan = plan_of(70, 3);
+    struct play play = play_begin(&plan);
+    (void)play_leader(&play, 3000);
+    put_some(&play, PUTS);
+    for (size_t i = 0; i < 3; i++) {
+        struct sim_node *node = &play.world->nodes[i];
+        node->damaged = true; /* it may stop */
+        sim_node_crash(node, true);
+        cr_assert(sim_rot_entry(node, MIDDLE, SIM_ROT_BIT));
+        sim_node_start(node);
+    }
+    size_t reports = 0;
+    for (size_t ms = 0; ms < 20000; ms += 100) {
+        sim_world_run_ms(play.world, 100); /* they are started again and again */
+        cr_assert(sim_world_leader(play.world) == NULL);
+        for (size_t i = 0; i < 3; i++) {
+            const struct node *node = play.world->nodes[i].node;
+            cr_assert(node == NULL || node->applied < MIDDLE, "entry 20 was invented or dropped");
+            bool stopped = node != NULL && node->stop_rc == LKV_EDAMAGED;
+            reports += stopped && strstr(node->stop_why.text, "20") != NULL;
+        }
+    }
+    cr_expect(reports > 3);
+    play_end(&play);
+}
+
+/* The leader's disk does not return an old entry that a follower needs and memory no longer has. */
+Test(sim_repair, s11_a_follower_gets_what_the_leaders_disk_does_not_return) {
+    for (enum sim_rot_kind kind = SIM_ROT_BIT; kind < SIM_ROT_LOST; kind++) {
+        struct sim_plan plan = plan_of(80 + kind, 3);
+        plan.window_bytes = 1024;
+        struct play play = play_begin(&plan);
+        struct sim_node *leader = play_leader(&play, 3000);
+        put_some(&play, PUTS);
+        struct sim_node *follower = play_follower(&play, leader);
+        sim_node_crash(follower, true);
+        sim_isolate(play.world, follower->number, UINT64_MAX);
+        for (uint32_t key = 0; key < 6000; key++) {
+            play_put(&play, key % 8);
+        }
+        sim_world_run_ms(play.world, 200);
+        cr_assert(leader->node->window.first > 200, "it is all in memory");
+        cr_assert(sim_rot_entry(leader, 100, kind));
+        sim_rejoin(play.world, follower->number);
+        sim_node_restart_in(follower, 0);
+        sim_world_run_ms(play.world, 12000); /* longer than it waits for others */
+        cr_expect(sim_node_leads(leader), "its writes went on");
+        check_whole(&play);
+        play_end(&play);
+    }
+}
+
+/* S6: what was reported as synced is not there later. S7: it is somewhere else. */
+Test(sim_repair, s6_s7_a_write_that_went_astray_comes_back) {
+    for (uint64_t seed = 90; seed < 110; seed++) {
+        struct sim_plan plan = plan_of(seed, 3);
+        struct play play = play_begin(&plan);
+        struct sim_node *leader = play_leader(&play, 3000);
+        put_some(&play, PUTS);
+        struct sim_node *node = seed % 3 == 0 ? leader : play_follower(&play, leader);
+        if (seed % 2 == 0) {
+            sim_disk_lose_next_write(node->disk);
+        } else {
+            sim_disk_misdirect_next_write(node->disk, (int64_t)(seed % 5 + 1) * 512);
+        }
+        put_some(&play, 3);
+        sim_node_crash(node, true);
+        sim_node_restart_in(node, 0);
+        sim_world_run_ms(play.world, 3000);
+        check_whole(&play);
+        play_end(&play);
+    }
+}
+
+/* Found while it runs, before anybody needs it. */
+Test(sim_repair, the_scrub_finds_rot_and_the_others_mend_it) {
+    for (uint64_t seed = 120; seed < 126; seed++) {
+        struct sim_plan plan = plan_of(seed, 3);
+        plan.scrub_ms = SCRUB_MS;
+        struct play play = play_begin(&plan);
+        struct sim_node *leader = play_leader(&play, 3000);
+        put_some(&play, PUTS);
+        struct sim_node *node = seed % 2 == 0 ? leader : play_follower(&play, leader);
+        cr_assert(sim_rot_entry(node, MIDDLE, seed % 3 == 0 ? SIM_ROT_UNREADABLE : SIM_ROT_BIT));
+        sim_world_run_ms(play.world, 2 * SCRUB_MS);
+        cr_expect(node->node->repair.filled_ever > 0);
+        cr_expect(node->node->image_index == 0, "no image was needed");
+        cr_expect(sim_node_leads(leader));
+        check_whole(&play);
+        play_end(&play);
+    }
+}
+
+/* ------------------------------------------------------------------ everything at once */
+
+Test(sim_repair, fixed_seeds_of_rotting_disks_find_nothing) {
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct sim_plan plan = sim_plan_rot(seed);
+        struct sim_summary summary;
+        sim_play_plan(&plan, NULL, &summary);
+        cr_expect(summary.failure[0] == '\0', "seed %d: %s", (int)seed, summary.failure);
+    }
+}
