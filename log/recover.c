@@ -325,6 +325,20 @@ static int look_behind_end(struct chain *chain) {
     return rc;
 }
 
+/* What a lost header said of the segment before, told by a chain without a gap: that the terms agree
+ * proves all of it (log matching). With the header it is written down again. */
+static void learn_before(struct chain *chain) {
+    struct segment *segment = chain->segment;
+    const struct segment *previous = chain->previous;
+    const struct log_terms *terms = &chain->recovery->terms;
+    if (previous != NULL && segment->before[0].number == 0 && chain->started &&
+        terms->last + 1 == segment->first &&
+        log_terms_at(terms, terms->last) == segment->prev_term) {
+        segment->before[0] = segment_place(previous);
+        segment->before[1] = previous->before[0];
+    }
+}
+
 static int walk_file(struct chain *chain, uint64_t bound) {
     struct segment *segment = chain->segment;
     struct log_scan *scan = chain->scan;
@@ -341,6 +355,7 @@ static int walk_segment(struct chain *chain, struct segment *segment, uint64_t b
     chain->segment = segment;
     int rc = 0;
     if (segment->first <= bound) {
+        learn_before(chain);
         rc = expect(chain, segment->first, segment->prev_term, true, 0, "the next segment");
         chain->previous = segment;
     }
@@ -453,6 +468,10 @@ static int missing_end(struct chain *chain, uint64_t first) {
                               (unsigned long long)first, (unsigned long long)mark->index);
     struct recovery *recovery = chain->recovery;
     recovery->needs_segment = true; /* what is appended now comes behind them */
+    if (recovery->lost_newest &&
+        mark->term < log_terms_at(&recovery->terms, recovery->terms.last)) {
+        return rc; /* of what the lost one had cut off: the image is newer */
+    }
     if (mark->term < log_terms_at(&recovery->terms, recovery->terms.last)) {
         recovery->damage.contradiction = true;
         return rc;

@@ -51,25 +51,42 @@ static int first_item(struct recovery *recovery, const struct recovery_source *s
     return rc;
 }
 
-/* Does somebody else say where it stands? */
-static bool place_by_others(const struct recovery *recovery, struct segment *segment,
-                            const struct segment *next) {
-    const struct vote_record *vote = &recovery->vote.record;
-    if (next != NULL && next->before[0].number == segment->number) {
-        place(segment, &next->before[0], &next->before[1]);
-        return true;
-    }
-    if (next != NULL && next->before[0].number != 0) {
-        /* Not in the chain: it was dead when its successor began. */
-        struct segment_place dead = {.first = next->first};
+/* What a later segment says of the two before it. True: that decides where this one stands. */
+static bool place_by_later(struct segment *segment, const struct segment_place before[2],
+                           uint64_t later_first) {
+    if (before[0].number == segment->number) {
+        place(segment, &before[0], &before[1]);
+    } else if (before[1].number == segment->number) {
+        place(segment, &before[1], NULL);
+    } else if (before[0].number != 0 && before[0].number < segment->number) {
+        struct segment_place dead = {.first = later_first}; /* already when the later one began */
         place(segment, &dead, NULL);
-        return true;
+    } else if (before[1].number != 0 && before[1].number < segment->number) {
+        struct segment_place dead = {.first = before[0].first}; /* when that one began */
+        place(segment, &dead, NULL);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Does somebody else say where segment `i` stands? */
+static bool place_by_others(const struct recovery *recovery, size_t i) {
+    const struct vote_record *vote = &recovery->vote.record;
+    struct segment *segment = recovery->segments[i];
+    for (size_t later = i + 1; later < recovery->segment_count; later++) {
+        const struct segment *other = recovery->segments[later];
+        if (place_by_later(segment, other->before, other->first)) {
+            return true;
+        }
     }
     if (vote->newest.number == segment->number) {
         place(segment, &vote->newest, &vote->before_newest);
         return true;
     }
-    return false;
+    struct segment_place before[SEGMENT_BEFORE] = {vote->before_newest};
+    return vote->newest.number > segment->number &&
+           place_by_later(segment, before, vote->newest.first);
 }
 
 static int place_one(struct recovery *recovery, const struct recovery_source *source, size_t i) {
@@ -83,10 +100,12 @@ static int place_one(struct recovery *recovery, const struct recovery_source *so
     bool readable = rc == 1;
     /* Without its header and without a record, its marks are gone as well. */
     recovery->damage.end_unknown |= highest && !readable;
-    if (place_by_others(recovery, segment, highest ? NULL : recovery->segments[i + 1])) {
+    if (place_by_others(recovery, i)) {
         return 0;
     }
-    if (!readable && segment->file != NULL) {
+    bool starts = readable && item.offset == LOG_BLOCK && item.header.type != LOG_TYPE_MARK;
+    if (!starts && segment->file != NULL && (!readable || !highest)) {
+        /* If it counted, its entries are missing between the others, and that will be seen. */
         recovery->lost_newest |= highest;
         recovery->dead[recovery->dead_count++] = segment;
         recovery->segment_count--;
@@ -95,9 +114,14 @@ static int place_one(struct recovery *recovery, const struct recovery_source *so
         return 0;
     }
     struct segment_place at = {.first = source->image_index + 1, .prev_term = source->image_term};
-    if (readable && item.offset == LOG_BLOCK && item.header.type != LOG_TYPE_MARK) {
-        at.first = item.header.index;
-        at.prev_term = item.header.prev_term;
+    if (readable) {
+        bool is_mark = item.header.type == LOG_TYPE_MARK;
+        uint64_t first = is_mark ? item.header.index + 1 : item.header.index;
+        /* Below the image it does not matter (rule 14). */
+        if (first < at.first || starts) {
+            at.first = first;
+            at.prev_term = is_mark ? item.header.term : item.header.prev_term;
+        }
     }
     place(segment, &at, NULL);
     return 0;
@@ -119,11 +143,28 @@ static int insert_missing(struct recovery *recovery, const struct recovery_sourc
         return rc != 0 ? rc : LKV_ENOMEM;
     }
     place(segment, at, &after->before[1]);
+    while (i > 0 && recovery->segments[i - 1]->number > segment->number) {
+        i--; /* behind it come dead ones as well */
+    }
     memmove(recovery->segments + i + 1, recovery->segments + i,
             (recovery->segment_count - i) * sizeof(struct segment *));
     recovery->segments[i] = segment;
     recovery->segment_count++;
     return 0;
+}
+
+static bool is_listed(const struct recovery *recovery, uint64_t number, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (recovery->segments[i]->number == number) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < recovery->dead_count; i++) {
+        if (recovery->dead[i]->number == number) {
+            return true; /* there, and of no use: its name must not come to stand for another file */
+        }
+    }
+    return false;
 }
 
 /* Is the file that holds the entry before segment `i` missing, although it counts? */
@@ -136,12 +177,27 @@ static bool misses_predecessor(const struct recovery *recovery,
         before->first >= segment->first || segment->first <= source->image_index + 1) {
         return false;
     }
-    for (size_t earlier = 0; earlier < i; earlier++) {
-        if (recovery->segments[earlier]->number == before->number) {
-            return false;
-        }
+    return !is_listed(recovery, before->number, i);
+}
+
+/* The newest segment is lost without a trace. Then the one that the vote names is as good as the
+ * newest, even if the lost one had cut it off and it is gone: the end is unknown in any case, and the
+ * vote's mark speaks of its entries. */
+static int insert_marked(struct recovery *recovery) {
+    const struct vote_record *vote = &recovery->vote.record;
+    size_t count = recovery->segment_count;
+    uint64_t highest = count > 0 ? recovery->segments[count - 1]->number : 0;
+    if (!recovery->lost_newest || vote->newest.number <= highest) {
+        return 0;
     }
-    return true;
+    struct segment_header header = {.number = vote->newest.number, .first = 1};
+    struct segment *segment = segment_new(&header, NULL, 0);
+    if (segment == NULL) {
+        return LKV_ENOMEM;
+    }
+    place(segment, &vote->newest, &vote->before_newest);
+    recovery->segments[recovery->segment_count++] = segment;
+    return 0;
 }
 
 int recovery_place_segments(struct recovery *recovery, const struct recovery_source *source,
@@ -152,12 +208,15 @@ int recovery_place_segments(struct recovery *recovery, const struct recovery_sou
             rc = place_one(recovery, source, i);
         }
     }
+    if (rc == 0) {
+        rc = insert_marked(recovery);
+    }
     for (size_t i = recovery->segment_count; i-- > 0 && rc == 0;) {
         /* A missing one may miss its own predecessor: `i` is looked at again then. */
         if (misses_predecessor(recovery, source, i) &&
             recovery->segment_count < recovery->segment_capacity) {
             rc = insert_missing(recovery, source, i);
-            i++;
+            i = recovery->segment_count; /* all over again: it is somewhere before */
         }
     }
     for (size_t i = 0; i < recovery->segment_count && rc == 0; i++) {

@@ -115,7 +115,8 @@ static inline void mend_look_for_marks(struct mend *m) {
     struct vote_record vote = {0}, slot;
     for (int i = 0; i < 2 && sim_disk_peek(m->r->sim, RUN_DIR "/vote", &bytes); i++) {
         struct slice part = slice_of(bytes.data + i * LOG_BLOCK, LOG_HEADER_SIZE);
-        if (vote_record_decode(part, &slot, NULL) == 0 && slot.sequence >= vote.sequence) {
+        if (vote_record_decode(part, &slot, NULL) == 0 &&
+            (vote.sequence == 0 || slot.sequence < vote.sequence)) { /* the one that is synced */
             vote = slot;
         }
     }
@@ -242,7 +243,8 @@ static inline void mend_judge(struct mend *m) {
             r->durable = r->after;
         }
     }
-    RUN_CHECK(r, ok, "%s (pending %d, cut %llu)", what, (int)r->pending, (ull)r->pending_cut);
+    RUN_CHECK(r, ok, "%s (or %s; pending %d, cut %llu)", what, unused, (int)r->pending,
+              (ull)r->pending_cut);
     m->counts->blind += r->durable.last > r->state.last && m->damaged_anew;
     r->durable.last = r->state.last;
     r->covered = r->state.last;
@@ -467,6 +469,8 @@ static inline void mend_catch_up(struct mend *m) {
         }
         if (sim_disk_crashed(r->sim)) {
             (void)mend_died(m, LKV_EIO, "log_read");
+            i = log_first(r->log) - 1;
+            i = i > m->low ? i : m->low;
             continue;
         }
         m->counts->conflicts++;
@@ -482,10 +486,12 @@ static inline void mend_catch_up(struct mend *m) {
         i = log_first(r->log) - 1;
         i = i > m->low ? i : m->low;
     }
-    if (m->end_unknown) {
+    uint64_t opens = m->counts->opens;
+    if (m->end_unknown && m->counts->no_space == no_space) {
         mend_write(m, r->durable.last + 1, NULL, 0); /* nothing older behind it */
     }
-    if (!m->end_unknown || m->counts->no_space != no_space || log_gaps(r->log, NULL, 0) > 0) {
+    if (!m->end_unknown || m->counts->no_space != no_space || m->counts->opens != opens ||
+        log_gaps(r->log, NULL, 0) > 0) {
         return;
     }
     m->settling = true;
