@@ -2,11 +2,11 @@
  *
  *   t_ns  process  invoke|ok|fail|info  get|put|delete|cas  key  a  b  [index  session:seq  node]
  *
- * separated by tabs; trailing columns may be missing, `-` or nothing is none, bytes are percent-encoded, lines
- * that begin with # are comments. `a` is what a put writes, what a get was answered (none: there is no such key),
- * what a cas found; `b` is what a cas writes. `fail` is definitely not done, `info` is unknown and open for ever, like an
- * operation without a second line. A last line without its newline was cut off when its writer died, and is not
- * read. */
+ * separated by tabs; trailing columns may be missing, `-` or nothing is none, bytes are percent-encoded,
+ * lines that begin with # are comments. `a` is what a put writes, what a get was answered (none: there is
+ * no such key), what a cas found; `b` is what a cas writes. `fail` is definitely not done, `info` is
+ * unknown and open for ever, like an operation without a second line. A last line without its newline was
+ * cut off when its writer died, and is not read. */
 #ifndef TESTS_SUPPORT_HISTORY_H
 #define TESTS_SUPPORT_HISTORY_H
 

@@ -43,7 +43,8 @@ enum lin_outcome {
     LIN_INFO  /* unknown: open for ever */
 };
 
-/* Keys and values are the caller's numbers for them. The more values are unique the sharper is the judgement. */
+/* Keys and values are the caller's numbers for them. The more values are unique the sharper is the
+ * judgement. */
 struct lin_op {
     uint64_t key;
     uint64_t begun_ns, ended_ns; /* at one moment: as if they overlapped; LIN_NEVER for LIN_INFO */
@@ -65,8 +66,8 @@ struct lin_result {
     size_t states_max;       /* the largest search for one operation's place */
     char why[256];           /* unless LIN_LINEARIZABLE */
     /* LIN_VIOLATED: the key, and positions in `ops` of operations that have no order, in the order in which
-     * they began. They are minimal: with any one of them free to be anywhere, the rest has an order. Values of
-     * unanswered writes that they read are among them. */
+     * they began. They are minimal: with any one of them free to be anywhere, the rest has an order.
+     * Values of unanswered writes that they read are among them. */
     uint64_t key;
     size_t *culprits; /* owned */
     size_t culprit_count;
@@ -74,8 +75,8 @@ struct lin_result {
     uint64_t from_ns, until_ns; /* the smallest window that shows it */
 };
 
-/* Borrows `ops`; any order. Keys are judged in ascending order, up to the first that is not in order. The test program
- * ends when memory does. To be followed by lin_result_fini. */
+/* Borrows `ops`; any order. Keys are judged in ascending order, up to the first that is not in order. The
+ * test program ends when memory does. To be followed by lin_result_fini. */
 void lin_check(const struct lin_op *ops, size_t count, struct lin_result *out);
 void lin_result_fini(struct lin_result *result);
 
