@@ -191,9 +191,11 @@ Test(sim_sick_disks, l1_a_leader_counts_its_own_copy_only_when_it_is_durable) {
         slow.sync_hang_ns = 900 * MS_NS;
         sim_disk_set_latency(leader->disk, &slow);
         int done = 0;
+        uint64_t commit = play.world->model.commit;
         sim_submit(leader, SIM_PUT, 2, 5000, &done);
         sim_world_run_ms(play.world, 800);
         cr_expect(done == 0, "acknowledged before the leader's disk has it");
+        cr_expect(play.world->model.commit == commit, "committed before it, on one disk of three");
         sim_world_run_ms(play.world, 3000);
         cr_expect(done == 1 + (int)LKV_DONE);
         for (size_t i = 0; i < plan.nodes; i++) {
