@@ -89,11 +89,12 @@ struct kv_query {
     struct slice from; /* inclusive; empty = the first key */
     struct slice to;   /* exclusive; empty = after the last key */
     bool descending;
-    bool keys_only;   /* items have an empty value */
-    bool count_only;  /* no items, `total` only */
-    bool with_total;  /* count beyond the limit too (else total = items returned) */
-    size_t limit;     /* items; 0 = no limit but bytes_max */
-    size_t bytes_max; /* of keys and values returned, at least one item; 0 = no limit */
+    bool keys_only;            /* items have an empty value */
+    bool count_only;           /* no items, `total` only */
+    bool with_total;           /* count beyond the limit too (else total = items returned) */
+    size_t limit;              /* items; 0 = no limit but bytes_max */
+    size_t bytes_max;          /* of keys and values returned, at least one item; 0 = no limit */
+    const atomic_bool *cancel; /* may be NULL; looked at while counting: LKV_ECANCELED */
 };
 struct kv_range {
     struct kv_item *items;

@@ -132,10 +132,14 @@ static int fill_page(struct walk *walk, struct page *page) {
     return 0;
 }
 
-static void count_rest(struct walk *walk, struct kv_range *out) {
+static int count_rest(struct walk *walk, const struct kv_query *query, struct kv_range *out) {
     while (!walk->ended) {
+        if (query->cancel != NULL && atomic_load_explicit(query->cancel, memory_order_relaxed)) {
+            return LKV_ECANCELED;
+        }
         out->total += walk_count(walk);
     }
+    return 0;
 }
 
 int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) {
@@ -148,7 +152,7 @@ int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) 
         rc = fill_page(&walk, &page);
     }
     if (rc == 0 && (query->count_only || query->with_total)) {
-        count_rest(&walk, out);
+        rc = count_rest(&walk, query, out);
     } else {
         out->total = out->count;
     }

@@ -150,7 +150,12 @@ static void fill_range(struct node *node, struct request *request) {
         query.limit = PAGE_ITEMS;
     }
     struct lkv_msg *reply = request->reply;
+    query.cancel = &node->image_cancel;
     int rc = kv_range(node->kv, &query, &reply->range);
+    if (rc == LKV_ECANCELED) { /* a million keys must not hold close up */
+        msg_set_rc(reply, LKV_ECLOSED, "%s was closed", node->options.id);
+        return;
+    }
     if (rc != 0) {
         msg_set_rc(reply, rc, NULL);
         return;

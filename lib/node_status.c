@@ -212,7 +212,8 @@ static void digest_done(struct loop_job *base) {
         }
         request_finish(job->request);
     } else {
-        request_fail(job->request, job->rc, "digest: %s", error_text(job->rc));
+        int rc = job->rc == LKV_ECANCELED ? LKV_ECLOSED : job->rc;
+        request_fail(job->request, rc, "digest: %s", error_text(rc));
     }
     mem_free(job);
 }

@@ -360,6 +360,36 @@ Test(kv_image, x_f5_leaves_nothing_behind_when_canceled) {
     sim_disk_free(sim);
 }
 
+/* Close waits for none of it. */
+Test(kv_image, loading_counting_and_a_digest_end_early_when_canceled) {
+    struct sim_disk *sim = new_disk();
+    struct feed feed = small_state(1);
+    cr_assert_eq(save(feed.kv, sim), 0);
+    atomic_bool cancel = true;
+    struct kv *loaded;
+    struct blob *tail;
+    struct disk *disk = sim_disk_seam(sim);
+    struct reason why = {{0}};
+    cr_assert_eq(kv_image_load(&loaded, &options, disk, path, &cancel, NULL, &tail, &why),
+                 LKV_ECANCELED);
+    cr_assert(loaded == NULL && tail == NULL);
+    uint64_t good;
+    cr_assert_eq(kv_image_prefix(disk, path, &cancel, &good, &why), LKV_ECANCELED);
+    struct kv_view *view;
+    uint64_t digest;
+    cr_assert_eq(kv_view_open(feed.kv, &view), 0);
+    cr_assert_eq(kv_view_digest(view, &cancel, &digest), LKV_ECANCELED);
+    kv_view_close(view);
+    const struct kv_query count = {.count_only = true, .cancel = &cancel};
+    struct kv_range range;
+    cr_assert_eq(kv_range(feed.kv, &count, &range), LKV_ECANCELED);
+    cancel = false;
+    cr_assert_eq(kv_range(feed.kv, &count, &range), 0);
+    cr_assert_eq(range.total, 4);
+    feed_close(&feed);
+    sim_disk_free(sim);
+}
+
 /* The digest of the image under the final name; 0: there is no good one. */
 static uint64_t found_digest(struct sim_disk *sim) {
     struct kv_image_info found;
