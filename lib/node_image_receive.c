@@ -247,9 +247,14 @@ static void write_done(struct loop_job *base) {
     receive->busy = false;
     if (receive->rc != 0) {
         trace_line(&node->trace, TRACE_WARN, "image-receive-failed", "%s", receive->why.text);
+        int rc = receive->rc;
+        struct reason why = receive->why;
         answer(receive, 0, IMAGE_ACK_FAILED);
         receive_free(node);
         node->receive_retry_ns = node_now(node) + RECEIVE_RETRY_MS * MS_NS;
+        if (rc == LKV_EVERSION) { /* rule 22: nor will it understand the next one */
+            node_stop(node, rc, "%s", why.text);
+        }
     } else if (node->closing) {
         receive_free(node);
     } else if (receive->offset == receive->size) {

@@ -25,6 +25,7 @@ static const struct number numbers[] = {
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),
     NUMBER(late_permille),
+    NUMBER(upgrade_permille),
     NUMBER(keys),
     NUMBER(hot_permille),
     NUMBER(value_bytes_max),

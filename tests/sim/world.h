@@ -68,7 +68,8 @@ struct sim_plan {
     uint64_t session_ttl_ms;
     bool log_mode;
     uint64_t retention_bytes;
-    uint32_t late_permille; /* of stepping_down messages that a program frees late */
+    uint32_t late_permille;    /* of stepping_down messages that a program frees late */
+    uint32_t upgrade_permille; /* of starts that are of a program of the next feature level */
 
     uint64_t chaos_ms;       /* how long faults go on */
     uint64_t fault_pause_ms; /* between them, on average */
@@ -131,7 +132,7 @@ struct sim_node {
     uint64_t seen_commit, seen_applied, term, led_term;
     bool installing;
     uint64_t checked_ns;                             /* when the whole state was compared last */
-    bool seen_imaging;   /* log mode: an own one was being written */
+    bool seen_imaging;                               /* log mode: an own one was being written */
     uint64_t seen_image;                             /* log mode: index */
     uint64_t appends;                                /* submitted */
     struct sim_appended appended[SIM_APPENDED_KEPT]; /* done lately */

@@ -304,6 +304,20 @@ static bool same_digest(struct sim_world *world) {
     return true;
 }
 
+/* Rule 22: at the same index, whoever came how. (A level that all know may be proposed yet.) */
+static void check_levels(struct sim_world *world) {
+    const struct node *first = world->nodes[0].node;
+    for (size_t i = 1; i < world->plan.nodes; i++) {
+        const struct node *node = world->nodes[i].node;
+        if (node->applied == first->applied &&
+            node->state->feature_level(node) != first->state->feature_level(first)) {
+            sim_world_fail(world, "n1 has feature level %u, n%zu has %u",
+                           first->state->feature_level(first), i + 1,
+                           node->state->feature_level(node));
+        }
+    }
+}
+
 bool sim_world_converged(struct sim_world *world) {
     const struct sim_node *leader = sim_world_leader(world);
     if (leader == NULL || world->op_count > 0) {
@@ -367,4 +381,5 @@ void sim_check_end(struct sim_world *world) {
         sim_world_fail(world, "%zu operations have no final message", world->op_count);
     }
     (void)same_digest(world);
+    check_levels(world);
 }

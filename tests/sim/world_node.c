@@ -158,6 +158,11 @@ void sim_node_start(struct sim_node *node) {
     node->loop.on_flush = on_flush;
     node->loop.on_died = on_died;
     node->loop.owner = node;
+    if (world->plan.upgrade_permille > 0 &&
+        prng_below(&world->prng_life, 1000) < world->plan.upgrade_permille) {
+        node->feature_level = (node->feature_level != 0 ? node->feature_level : FEATURE_LEVEL) + 1;
+        sim_world_tell(world, "%s: knows feature level %u", node->name, node->feature_level);
+    }
     struct sim_host *host = &world->net.hosts[node->number];
     sim_host_up(host, &node->loop);
     struct node_world parts = {.loop = &node->loop.base,
