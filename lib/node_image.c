@@ -18,7 +18,6 @@ struct image_job {
     uint64_t bytes_before; /* bytes_since_image when it was begun */
     uint64_t hold;         /* the log above it stays */
     uint64_t keep;         /* images from this one on stay */
-    uint64_t unreadable;   /* but what cannot be read up to here goes: the image covers it */
     int rc, clean_rc;
     struct reason why;
 };
@@ -103,7 +102,6 @@ static void image_run(struct loop_job *base) {
         job->clean_rc = node_image_remove_older(node, job->keep);
     }
     uint64_t drop_to = job->image.drop_to < job->hold ? job->image.drop_to : job->hold;
-    drop_to = drop_to > job->unreadable ? drop_to : job->unreadable;
     if (job->rc == 0 && job->clean_rc == 0 && drop_to > 0) {
         job->clean_rc = log_drop_prefix(node->log, drop_to, &job->why);
     }
@@ -129,6 +127,10 @@ static void take_image(struct node *node, const struct image_job *job) {
     node->image_visible = job->image.visible;
     node_image_mended(node);
     node_step_prefix(node);
+    if (node_repair_cover(node, node->image_index, node->image_term, false) != 0) {
+        trace_line(&node->trace, TRACE_WARN, "image-cleanup",
+                   "no memory"); /* the next one does it */
+    }
 }
 
 static void image_done(struct loop_job *base) {
@@ -191,7 +193,6 @@ void node_image_consider(struct node *node) {
     job->node = node;
     job->image = image;
     job->bytes_before = node->bytes_since_image;
-    job->unreadable = node->state->replays ? node_gap_below(node, image.index) : 0;
     job->hold = hold_for_followers(node);
     job->keep = node_image_send_oldest(node);
     job->keep = job->keep < image.index ? job->keep : image.index;

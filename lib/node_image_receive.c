@@ -284,7 +284,7 @@ void node_image_receive_turn(struct node *node) {
     }
     node->restart_given = true;
     int rc = raft_keeps_log(node->raft, receive->index, receive->term)
-                 ? node_repair_cover(node, receive->index)
+                 ? node_repair_cover(node, receive->index, receive->term, true)
                  : node_restart_log(node, receive->index, receive->term);
     if (rc != 0) {
         node_stop(node, LKV_ENOMEM, "no memory to install an image");

@@ -17,6 +17,7 @@
 
 enum {
     GAPS_LOOKED = 64,   /* at once */
+    NEIGHBOURS = 4096,  /* what one sector or block has taken is one gap */
     PATIENCE_MS = 5000, /* for peers, before an image of our own covers a gap */
     RETRY_MS = 1000     /* of a note in the log that found no room, of a fill that did not hold */
 };
@@ -97,7 +98,7 @@ void node_repair_compare(struct node *node) {
 
 bool node_note_damage(struct node *node, uint64_t index, struct log_gap *gap) {
     return !log_damage_at(node->log, index, NULL) &&
-           log_note_damage(node->log, index, index, gap) == 0;
+           log_note_damage(node->log, index, index + NEIGHBOURS, gap) == 0;
 }
 
 void node_log_damaged(struct node *node, const struct log_gap *gap, const struct reason *why) {
@@ -164,41 +165,50 @@ bool node_image_helps(struct node *node, uint64_t index) {
 struct cover_job {
     struct loop_job job;
     struct node *node;
-    uint64_t index;
-    int rc;
-    struct reason why;
+    uint64_t index, term;
+    bool installs;
 };
 
 static void cover_run(struct loop_job *base) {
     struct cover_job *job = LIST_ITEM(base, struct cover_job, job);
-    job->rc = log_drop_prefix(job->node->log, job->index, &job->why);
+    log_cover(job->node->log, job->index, job->term);
 }
 
 static void cover_done(struct loop_job *base) {
     struct cover_job *job = LIST_ITEM(base, struct cover_job, job);
     struct node *node = job->node;
+    struct reason why = {{0}};
     node->jobs_outstanding--;
     node->turn_wanted = true;
-    node_log_restarted(node, job->rc, &job->why);
+    node->repair.changed = true;
+    if (job->installs) {
+        node_log_restarted(node, 0, &why);
+    } else {
+        node_step_prefix(node);
+    }
     mem_free(job);
 }
 
-int node_repair_cover(struct node *node, uint64_t index) {
+int node_repair_cover(struct node *node, uint64_t index, uint64_t term, bool installs) {
     struct log_gap gap;
-    struct cover_job *job = NULL;
     if (log_gaps(node->log, &gap, 1) == 0 || gap.first > index) {
         struct reason why = {{0}};
-        node_log_restarted(node, 0, &why);
+        if (installs) {
+            node_log_restarted(node, 0, &why);
+        }
         return 0;
     }
-    job = mem_calloc(1, sizeof(*job));
+    struct cover_job *job = mem_calloc(1, sizeof(*job));
     if (job == NULL) {
         return LKV_ENOMEM;
     }
-    *job = (struct cover_job){
-        .node = node, .index = index, .job = {.run = cover_run, .done = cover_done}};
+    *job = (struct cover_job){.node = node,
+                              .index = index,
+                              .term = term,
+                              .installs = installs,
+                              .job = {.run = cover_run, .done = cover_done}};
     node->jobs_outstanding++;
-    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+    loop_submit(node->world.loop, LOOP_LOG, &job->job);
     return 0;
 }
 

@@ -27,9 +27,10 @@ void node_image_want(struct node *node, uint64_t in_ms);
 void node_image_mended(struct node *node); /* node->image_index is of a durable, intact one */
 /* Whether an image of this index would cover what cannot be read in the log. */
 bool node_image_helps(struct node *node, uint64_t index);
-/* A received image is durable, and the log goes on behind it as it is: what it cannot read at or below it
- * is forgotten, before the core hears of the image and fills what lies behind. Then node_log_restarted. */
-MUST_USE int node_repair_cover(struct node *node, uint64_t index);
+/* This image is durable, and the log goes on behind it as it is: what it cannot read at or below it is
+ * given up. `installs`: it was received; the core hears of it behind that, by node_log_restarted, since
+ * it then fills what lies behind. LKV_ENOMEM. */
+MUST_USE int node_repair_cover(struct node *node, uint64_t index, uint64_t term, bool installs);
 
 /* What was to close this gap did not hold: the core is told anew, and peers' entries are not taken for a
  * while. */

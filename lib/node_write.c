@@ -69,10 +69,6 @@ static int run_fill(struct log *log, struct write_fill *fill, struct reason *why
         if (!log_damage_at(log, fill->entries[at].index, &gap)) {
             continue;
         }
-        if (gap.first < fill->entries[at].index) { /* its beginning has been given up meanwhile */
-            fill->failed = true;
-            return 0;
-        }
         uint64_t left = gap.last - fill->entries[at].index + 1;
         count = left < fill->count - at ? (size_t)left : fill->count - at;
         int rc = log_fill(log, &fill->entries[at], count, why);
@@ -185,17 +181,23 @@ static void space_again(struct node *node) {
     tell_room(node);
 }
 
-/* The core takes them for filled with the write: of what is not, it is told anew. */
-static void report_fills(struct node *node, const struct log_job *job) {
+/* Before the write counts as durable: what did not hold is still a gap. */
+static void tell_failed_fills(struct node *node, const struct log_job *job) {
+    for (const struct list_link *at = job->fills.next; at != &job->fills; at = at->next) {
+        const struct write_fill *fill = LIST_ITEM(at, struct write_fill, link);
+        if (fill->failed) {
+            struct log_gap gap = {.first = fill->entries[0].index,
+                                  .last = fill->entries[fill->count - 1].index};
+            node_not_filled(node, &gap, &job->why);
+        }
+    }
+}
+
+static void tell_fills(struct node *node, const struct log_job *job) {
     uint64_t filled = 0;
     for (const struct list_link *at = job->fills.next; at != &job->fills; at = at->next) {
         const struct write_fill *fill = LIST_ITEM(at, struct write_fill, link);
-        struct log_gap gap;
-        if (fill->failed && log_damage_at(node->log, fill->entries[0].index, &gap)) {
-            node_not_filled(node, &gap, &job->why);
-        } else {
-            filled += fill->count;
-        }
+        filled += fill->failed ? 0 : fill->count;
     }
     if (filled > 0) {
         node_repaired(node, filled);
@@ -221,9 +223,10 @@ static void write_done(struct node *node, struct log_job *job) {
         if (node->disk_full) {
             space_again(node);
         }
+        tell_failed_fills(node, job);
         struct raft_event event = {.kind = RAFT_PERSISTED, .persisted = {.write_no = job->no}};
         node_step(node, &event);
-        report_fills(node, job);
+        tell_fills(node, job);
     }
     job_free(job);
 }

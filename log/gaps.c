@@ -55,6 +55,23 @@ void gaps_clip(struct log *log) {
     }
 }
 
+void log_cover(struct log *log, uint64_t index, uint64_t term) {
+    pthread_mutex_lock(&log->mutex);
+    uint64_t first = log->first;
+    for (size_t i = 0; i < log->gap_count && log->gaps[i].first <= index; i++) {
+        uint64_t last = log->gaps[i].last < index ? log->gaps[i].last : index;
+        first = last + 1 > first ? last + 1 : first;
+    }
+    if (first > log->first) {
+        /* Of a gap that ends there the last term is known already. */
+        uint64_t before = first - 1 == index ? term : log_terms_at(&log->terms, first - 1);
+        log->first = first;
+        log_terms_begin(&log->terms, first, before);
+        gaps_clip(log);
+    }
+    pthread_mutex_unlock(&log->mutex);
+}
+
 void gaps_filled(struct log *log, uint64_t upto) {
     size_t at = position(log, upto);
     if (at < log->gap_count && log->gaps[at].first <= upto) {

@@ -193,6 +193,11 @@ uint64_t log_room(struct log *log);
  * afterwards log_first() is at most index + 1. */
 MUST_USE int log_drop_prefix(struct log *log, uint64_t index, struct reason *why);
 
+/* An image at (index, term) is durable and stands for the gaps at or below `index`: they are given up, and
+ * the log begins behind them, at index + 1 at the latest. Memory only: the next log_open, told of that
+ * image, says the same. Log thread. */
+void log_cover(struct log *log, uint64_t index, uint64_t term);
+
 /* Zero-fills or recycles the next segment under its spare name, if there is none (bulk thread).
  * LKV_ENOSPACE tells the owner that writes will soon fail. */
 MUST_USE int log_prepare_spare(struct log *log, struct reason *why);

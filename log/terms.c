@@ -86,6 +86,20 @@ void log_terms_trim(struct log_terms *terms, uint64_t first) {
     terms->base_term = term;
 }
 
+void log_terms_begin(struct log_terms *terms, uint64_t first, uint64_t before_term) {
+    log_terms_trim(terms, first);
+    terms->base_term = before_term;
+    size_t low = 0;
+    while (low < terms->count && terms->runs[low].term < before_term) {
+        terms->runs[low++].term = before_term;
+    }
+    size_t same = low < terms->count && terms->runs[low].term == before_term ? low + 1 : low;
+    if (same > 1) {
+        memmove(terms->runs + 1, terms->runs + same, (terms->count - same) * sizeof(*terms->runs));
+        terms->count -= same - 1;
+    }
+}
+
 static void add_run(struct log_terms_change *change, uint64_t first, uint64_t term) {
     if (change->count == 0 || change->runs[change->count - 1].term != term) {
         change->runs[change->count++] = (struct log_run){.first = first, .term = term};

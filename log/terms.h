@@ -32,6 +32,8 @@ MUST_USE int log_terms_plan(const struct log_terms *terms, const struct entry *e
                             size_t count, struct log_terms_change *change);
 void log_terms_change(struct log_terms *terms, struct log_terms_change *change);
 void log_terms_trim(struct log_terms *terms, uint64_t first); /* forgets indices < first */
+/* The same, and the entry before has this term: what was only assumed to be lower is not. */
+void log_terms_begin(struct log_terms *terms, uint64_t first, uint64_t before_term);
 
 /* Term of an index in [base_index, last]. */
 uint64_t log_terms_at(const struct log_terms *terms, uint64_t index);

@@ -358,7 +358,8 @@ struct raft_event {
         struct {
             bool may_campaign;
         } gate;
-        /* Entries that are no longer in the log, or known as damaged, are passed over. */
+        /* Entries that are no longer in the log, or known as damaged, are passed over. Of a fill that
+         * is under way: it did not hold, and the gap stays when its write is PERSISTED. */
         struct {
             uint64_t first, last;
         } damaged;

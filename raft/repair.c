@@ -478,6 +478,10 @@ void repair_damaged(struct raft *raft, const struct raft_event *event) {
     if (first > last) {
         return;
     }
+    struct repair *repair = &raft->repair;
+    if (repair->fill_no != 0 && first <= repair->fill_last && last >= repair->fill_first) {
+        repair->fill_no = 0; /* it did not hold: still a gap when its write is PERSISTED */
+    }
     if (!damage_add(&raft->gaps, first, last, term_of, raft)) {
         raft->no_memory = true;
         return;

@@ -97,6 +97,11 @@ static void fail_once(struct sim_world *world, struct sim_node *node) {
                                 SIM_OPEN, SIM_READ,  SIM_REMOVE,   SIM_SYNC | SIM_WRITE,
                                 SIM_ANY,  SIM_LIST,  SIM_TRUNCATE, SIM_SYNC};
     int kind = kinds[draw(world, sizeof(kinds) / sizeof(kinds[0]))];
+    if (world->plan.rot_budget != SIM_ROT_NONE) {
+        /* What cannot be read counts as lost, and is the budget's to say. */
+        kind &= ~(SIM_READ | SIM_OPEN | SIM_SIZE | SIM_LIST);
+        kind = kind != 0 ? kind : SIM_SYNC;
+    }
     node->disk_failed = true;
     sim_disk_fail(node->disk, kind, draw(world, 20), LKV_EIO, draw(world, 8) == 0);
 }

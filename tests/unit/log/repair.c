@@ -181,3 +181,31 @@ Test(log_repair, remembers_that_its_end_is_doubtful) {
     cr_assert_eq(f.state.vote.term, 7);
     fixture_fini(&f);
 }
+
+/* An image stands for what cannot be read at or below it; of a gap across it the rest stays, and what
+ * comes into it follows the image's term. */
+Test(log_repair, begins_behind_what_an_image_covers) {
+    struct fixture f;
+    twenty(&f, 1);
+    for (uint64_t index = 4; index <= 12; index++) {
+        spoil(&f, index, 80);
+    }
+    (void)note(&f, 1, 20);
+    struct log_gap gap;
+    log_cover(f.log, 2, 1);
+    cr_assert_eq(log_first(f.log), 1, "nothing is unreadable there");
+    log_cover(f.log, 10, 2);
+    cr_assert_eq(log_first(f.log), 11);
+    cr_assert_eq(log_gaps(f.log, &gap, 1), 1);
+    cr_assert_eq(gap.first, 11);
+    cr_assert_eq(gap.last, 12);
+    fill(&f, 11, 2, 2, 100);
+    cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
+    append(&f, 21, 1, 2, 100);
+    fixture_power_cut(&f);
+    f.image_index = 10;
+    f.image_term = 2;
+    fixture_must_open(&f);
+    check_entries(&f, 11, 21, 2, 100);
+    fixture_fini(&f);
+}

@@ -467,6 +467,25 @@ static void damaged(struct node *node, uint64_t first, uint64_t last) {
     step(node, event);
 }
 
+/* What was written reads back otherwise: told before its write is durable. */
+Test(raft_repair, a_fill_that_did_not_hold_leaves_its_gap) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 8, 2, NULL, 0);
+    persist(&node);
+    tick(&node, 0);
+    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    const uint64_t all[] = {1, 1, 2, 2};
+    struct raft_message can = answer_of(&ask, 3, RAFT_REPAIR_READABLE, 6, 2);
+    receive(&node, &can);
+    cr_assert(fills(&node, answer_of(&ask, 3, RAFT_REPAIR_READABLE, 6, 2), 3, all, 4));
+    uint64_t no = node.update.write.no;
+    damaged(&node, 3, 6);
+    struct raft_event event = {.kind = RAFT_PERSISTED, .persisted = {.write_no = no}};
+    step(&node, event);
+    cr_expect(status_of(&node).damaged_entries == 4);
+    close_node(&node);
+}
+
 static void acknowledge(struct node *node, uint64_t from, uint64_t index) {
     struct raft_message ok = message_of(RAFT_APPEND_REPLY, from, 3);
     ok.append_reply.result = RAFT_APPEND_OK;
