@@ -82,13 +82,13 @@ static int adopt(struct log *log, struct recovery *found) {
         return LKV_ENOMEM;
     }
     for (size_t i = 0; i < found->segment_count; i++) {
-        found->segments[i]->rotten = found->damage.found;
+        found->segments[i]->rotten |= found->damage.found;
         log->bytes += found->segments[i]->capacity;
         live_push(log, found->segments[i]);
     }
     found->segment_count = 0;
     for (size_t i = 0; i < found->dead_count && !found->keeps_dead; i++) {
-        found->dead[i]->rotten = found->damage.found;
+        found->dead[i]->rotten |= found->damage.found;
         log->bytes += found->dead[i]->capacity;
         live_bury(log, found->dead[i]);
     }

@@ -218,16 +218,20 @@ static void undo(struct rebuild *r) {
     }
 }
 
-/* In the place of the old one, whose name is the new one's now. */
-static void replace(struct rebuild *r) {
+/* In the place of the old one, whose name is the new one's now. False: it has been dropped meanwhile,
+ * and its name, with whatever file has it, goes as well. */
+static bool replace(struct rebuild *r) {
     struct log *log = r->log;
     for (size_t i = 0; i < log->segment_count; i++) {
         if (log->segments[i] == r->old) {
             log->segments[i] = r->made;
+            log->bytes -= r->old->capacity;
+            r->old->dropped = true; /* whoever unpins it last frees it: the caller at the latest */
+            return true;
         }
     }
-    log->bytes -= r->old->capacity;
-    r->old->dropped = true; /* whoever unpins it last, frees it: the caller at the latest */
+    log->bytes -= r->made->capacity;
+    return false;
 }
 
 int rebuild_segment(struct log *log, struct segment *old, const struct log_gap *gap,
@@ -264,8 +268,11 @@ int rebuild_segment(struct log *log, struct segment *old, const struct log_gap *
         return log_fail(log, rc, why, "rebuild a segment");
     }
     pthread_mutex_lock(&log->mutex);
-    replace(&r);
+    bool lives = replace(&r);
     fill_publish(log, r.made, r.made->tail, entries, count, change);
     pthread_mutex_unlock(&log->mutex);
+    if (!lives) {
+        segment_free(r.made);
+    }
     return 0;
 }

@@ -128,6 +128,12 @@ static int damaged(struct chain *chain, uint64_t index, uint64_t prev_term, bool
     if (terms->last < image) {
         start_at(chain, image, chain->source->image_term); /* rule 14 */
     }
+    if (chain->source->mend && terms->last == image && prev_term < chain->source->image_term) {
+        /* Terms never fall: this log is of before the image, which was put in its place. */
+        start_at(chain, index - 1, prev_term);
+        chain->conflict = true;
+        return 0;
+    }
     bool fits = terms->last + 1 < index && prev_term >= log_terms_at(terms, terms->last);
     if (is_header && chain->source->mend && chain->segment->first > image + 1 &&
         (!fits || !follows_directly(chain))) {
@@ -346,6 +352,7 @@ static int walk_file(struct chain *chain, uint64_t bound) {
         scan->limit = chain->recovery->headers_end; /* find_mark has seen what is behind */
     }
     int rc = walk_records(chain, bound);
+    segment->rotten |= scan->unreadable;
     scan->limit = segment->capacity;
     return rc == 0 && chain->is_newest ? look_behind_end(chain) : rc;
 }
@@ -468,16 +475,13 @@ static int missing_end(struct chain *chain, uint64_t first) {
                               (unsigned long long)first, (unsigned long long)mark->index);
     struct recovery *recovery = chain->recovery;
     recovery->needs_segment = true; /* what is appended now comes behind them */
-    if (recovery->lost_newest &&
-        mark->term < log_terms_at(&recovery->terms, recovery->terms.last)) {
-        return rc; /* of what the lost one had cut off: the image is newer */
-    }
-    if (mark->term < log_terms_at(&recovery->terms, recovery->terms.last)) {
-        recovery->damage.contradiction = true;
-        return rc;
-    }
     if (recovery->terms.last + 1 < first) {
         start_at(chain, first - 1, chain->source->image_term); /* rule 14 */
+    }
+    if (mark->term < log_terms_at(&recovery->terms, recovery->terms.last)) {
+        /* Of what the lost one had cut off: the image is newer. */
+        recovery->damage.contradiction |= !recovery->lost_newest;
+        return rc;
     }
     return rc != 0 ? rc : lose(chain, mark->index, mark->term);
 }
