@@ -148,6 +148,32 @@ MUTANTS = [
     _m("any-peer-s-entry-fills", "11", "raft/donate.c",
        "    uint64_t shared = log_last_known(raft, m->repair_request.last_term, limit, false);",
        "    uint64_t shared = limit;", "scenarios", "core"),
+    # ------------------------------------------------------------------ identity and growing
+    _m("earlier-life-accepted", "17", "lib/seen.c",
+       "    if (hello->start_counter < known->start_counter) {",
+       "    if (hello->start_counter + 100 < known->start_counter) {", "lib-units"),
+    _m("life-not-durable-before-its-hello", "17", "lib/node_seen.c",
+       "    if (peer == NULL || peer->durable) {\n        return true;\n    }\n"
+       "    if (!node->seen_job_running && !node->closing) {\n        save(node);\n    }\n    return false;",
+       "    if (peer != NULL && !peer->durable && !node->seen_job_running && !node->closing) {\n"
+       "        save(node);\n    }\n    return true;", "sim-units"),
+    _m("copied-directory-opens", "17", "lib/identity.c",
+       "    if (stored->number != found->number) {\n        return false;",
+       "    if (stored->number != found->number) {\n        return true;", "lib-units"),
+    _m("lost-acknowledgements-unnoticed", "17", "lib/seen.c",
+       "        hello->last_index >= known->acknowledged) {",
+       "        hello->last_index + 100 >= known->acknowledged) {", "sim-units", "lib-units"),
+    _m("blank-nodes-found-beside-a-lone-one", "19", "lib/founding.c",
+       "    if (us == NULL && hello->member_count == 1) {",
+       "    if (us == NULL && hello->member_count == 1 && peer->hello.start_counter != 0) {\n"
+       "        return false;\n    }\n    if (us == NULL && hello->member_count == 1) {",
+       "lib-units", "sim-units"),
+    _m("grown-cluster-led-without-the-data", "19", "raft/open.c",
+       "    raft->floor_index = start->floor_index;\n    raft->floor_term = start->floor_term;",
+       "    raft->floor_index = raft->floor_term = 0;", "sim-units", "raft-units"),
+    _m("only-copy-taken-for-uncommitted", "19", "raft/log.c",
+       "    return index <= raft->commit || (index <= raft->floor_index && log_holds_floor(raft));",
+       "    return index <= raft->commit;", "raft-units"),
     # ------------------------------------------------------------------ state machine, roles, answers
     _m("repeated-writes-take-effect-again", "26", "kv/apply.c",
        "    if (rc == SESSION_REPEATED) {", "    rc = rc == SESSION_REPEATED ? SESSION_EXECUTE : rc;\n"

@@ -120,6 +120,7 @@ Test(lib_node_place, rule_17_after_a_copy_ran_the_right_directory_comes_back_wit
     path_in_world("copy", copy);
     open_all(&world);
     put(world.nodes[0], "k", "1");
+    await_applied(world.nodes[2], status_number(world.nodes[0], "commit"));
     close_member(&world, 2);
     copy_dir(world.dirs[2], copy);
     open_member(&world, 2);
@@ -157,6 +158,7 @@ Test(lib_node_place, rule_17_a_copy_may_be_looked_at_and_stays_a_copy) {
     path_in_world("copy", copy);
     open_all(&world);
     put(world.nodes[0], "k", "1");
+    await_applied(world.nodes[2], status_number(world.nodes[0], "commit"));
     close_member(&world, 2);
     copy_dir(world.dirs[2], copy);
     open_member(&world, 2);

@@ -1,5 +1,6 @@
 /* Rule 17: a follower comes back with less than it had acknowledged, because its disk lied or its directory
  * was restored. Whoever led it knows; it takes no part until it has caught up (rule 11). */
+#include "lib/peer.h"
 #include "tests/unit/sim/play.h"
 
 static bool doubts_its_end(const struct sim_node *node) {
@@ -135,6 +136,41 @@ Test(sim_restored, x_e4_with_a_laggard_it_makes_no_leader) {
         play_agree(&story.play);
         play_end(&story.play);
     }
+}
+
+/* Nothing is taken from a life, nor told to it, that a power cut could make this node forget. */
+Test(sim_restored, rule_17_a_life_is_durable_before_its_hello_is_accepted) {
+    struct sim_plan plan = sim_plan_calm(80);
+    plan.disk_hang_ms = 60000;
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    struct sim_node *follower = play_follower(&play, leader);
+    struct sim_node *third = &play.world->nodes[0];
+    while (third == leader || third == follower) {
+        third++;
+    }
+    play_put(&play, 1);
+    sim_world_run_ms(play.world, 500);
+    struct sim_disk_latency hangs = plan.disk;
+    hangs.sync_hang_ns = 2000 * MS_NS;
+    sim_disk_set_latency(third->disk, &hangs);
+    sim_node_crash(follower, false);
+    sim_node_start(follower);
+    sim_world_run_ms(play.world, 1000);
+    uint64_t life = follower->node->boot_nonce;
+    const struct peer *peer = NULL;
+    for (size_t i = 0; i < third->node->peer_count; i++) {
+        const struct peer *one = third->node->peers[i];
+        peer = strcmp(one->name, follower->name) == 0 ? one : peer;
+    }
+    cr_assert(ne(u64, peer->hello.boot_nonce, life), "accepted while its life is being written");
+    cr_assert(not(peer->up));
+    sim_disk_set_latency(third->disk, &plan.disk);
+    sim_world_run_ms(play.world, 10000);
+    cr_assert(eq(u64, peer->hello.boot_nonce, life));
+    cr_assert(peer->up);
+    play_agree(&play);
+    play_end(&play);
 }
 
 /* No false alarm: restarts under load with honest disks. */
