@@ -300,6 +300,18 @@ static void consider_up(struct peer *peer) {
     tell_core(peer, true);
 }
 
+/* Rule 17: a newer hello closes the connections of an earlier life, in both directions: it could be
+ * another process, with another log, that goes on listening. */
+static void close_earlier_life(struct link *link) {
+    struct peer *peer = link->peer;
+    if (peer->out != NULL && peer->out != link && peer->out->hello_came) {
+        link_gone(peer->out, true);
+    }
+    if (peer->in != NULL && peer->in != link) {
+        link_gone(peer->in, true);
+    }
+}
+
 static void replace_incoming(struct link *link) {
     struct link *old = link->peer->in;
     link->peer->in = link;
@@ -331,6 +343,9 @@ static enum outcome on_hello(struct link *link, struct slice body) {
     struct peer *peer = link->peer;
     bool first = !link->hello_came;
     bool new_life = peer->hello.boot_nonce != hello.boot_nonce;
+    if (new_life) {
+        close_earlier_life(link);
+    }
     if (new_life || hello.sequence > peer->hello.sequence) {
         peer->hello = hello;
     }

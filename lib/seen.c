@@ -76,9 +76,11 @@ int seen_load(struct disk *disk, const char *dir, struct seen *out, struct reaso
     if (rc != 0) {
         return reason_set(why, rc, "%s", inner.text);
     }
-    rc = decode(text, size, path, out, why);
+    rc = decode(text, size, path, out, &inner);
     mem_free(text);
-    return rc;
+    return rc == 0 ? 0
+                   : reason_set(why, rc, "%s (removing it loses no data, only who was seen)",
+                                inner.text);
 }
 
 /* ------------------------------------------------------------------ lives */

@@ -146,6 +146,38 @@ Test(lib_node_hellos, rule_17_an_earlier_life_is_refused_also_after_a_restart) {
     expect_life(8, 80, "start counter 8");
 }
 
+static int listen_as_second(void) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)world.ports[1]),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    cr_assert(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 8) == 0);
+    return fd;
+}
+
+/* The node has dialed the earlier life; the later one comes by itself. */
+Test(lib_node_hellos, rule_17_a_newer_hello_closes_the_connections_of_the_earlier_life) {
+    int listener = listen_as_second();
+    int dialed = accept(listener, NULL, NULL);
+    cr_assert_geq(dialed, 0);
+    struct timeval patience = {.tv_sec = 5};
+    cr_assert_eq(setsockopt(dialed, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    say_hello_of_life(dialed, "n2", 2002, 7, 70);
+    int incoming = dial();
+    say_hello_of_life(incoming, "n2", 2002, 7, 70);
+    char byte;
+    cr_assert_eq(recv(incoming, &byte, 1, 0), 1);
+    sleep_ms(100);
+    expect_life(8, 80, NULL);
+    cr_assert(is_closed(dialed), "what it dialed stays with the earlier life");
+    cr_assert(is_closed(incoming));
+    close(dialed);
+    close(incoming);
+    close(listener);
+}
+
 /* N11: a hello that was recorded in an earlier life is that of an earlier life. */
 Test(lib_node_hellos, n11_a_recorded_hello_is_refused_once_a_later_life_was_met) {
     expect_life(1, 10, NULL);
