@@ -25,7 +25,7 @@ struct meta_image {
     uint32_t feature_level;
     uint64_t cluster_id, group_id;
     uint64_t index, term; /* of the last entry that it covers */
-    uint64_t visible;     /* what readers might see up to there: below it in the middle of an append */
+    uint64_t visible; /* what readers might see up to there: below it in the middle of an append */
     struct identity_member members[OPTION_PEERS_MAX];
     size_t member_count;
     struct ledger ledger; /* owned; of `index` or later */

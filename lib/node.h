@@ -255,7 +255,7 @@ struct node {
 
     /* Model log. */
     struct ledger ledger;
-    uint64_t image_visible;      /* of the newest image */
+    uint64_t image_visible; /* of the newest image */
     struct sessions
         proposed; /* of a ready leader: the ledger's, once all it has appended is applied */
     uint64_t proposed_term;      /* that they are valid in; 0: not */
@@ -270,12 +270,12 @@ struct node {
     uint64_t retention_saved_ns; /* the file is younger than that */
     bool retention_saving;
     struct retention_job *hold_saving; /* a hold that is being made durable; NULL: none is */
-    bool spare_preparing;        /* the file for the next image */
-    atomic_bool spare_wanted;    /* there is none, or it is too small */
-    uint64_t image_bytes;        /* bulk thread: of the last image or checkpoint */
-    uint64_t image_spare_bytes;  /* bulk thread: of the spare file; 0: none */
-    struct list_link hold_waits; /* requests */
-    uint64_t ready_deadline_ns;  /* of a leader that waits for its tails; UINT64_MAX: none does */
+    bool spare_preparing;              /* the file for the next image */
+    atomic_bool spare_wanted;          /* there is none, or it is too small */
+    uint64_t image_bytes;              /* bulk thread: of the last image or checkpoint */
+    uint64_t image_spare_bytes;        /* bulk thread: of the spare file; 0: none */
+    struct list_link hold_waits;       /* requests */
+    uint64_t ready_deadline_ns; /* of a leader that waits for its tails; UINT64_MAX: none does */
 
     struct role role_events;
     bool close_begun, closing, finished_loop;
@@ -413,7 +413,7 @@ void node_log_fail_all(struct node *node, int rc, const char *text);
 /* lib/node_retention.c: how far the log's beginning may go, and what holds it */
 void node_hold(struct node *node, struct request *request);
 uint64_t node_retention_timer(struct node *node, uint64_t now_ns); /* when next */
-uint64_t node_hold_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
+uint64_t node_hold_expire(struct node *node, uint64_t now_ns);     /* earliest deadline left */
 void node_hold_fail_all(struct node *node, int rc, const char *text);
 /* Bulk thread: what images take now; and a new one, made out of the spare file. LKV_ENOENT: there is no
  * spare of that size. */

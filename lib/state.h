@@ -26,7 +26,7 @@ struct state_image {
 struct state_loaded {
     uint64_t cluster_id, index, term;
     uint64_t visible; /* model log */
-    void *state; /* the state's own, until restore or discard */
+    void *state;      /* the state's own, until restore or discard */
 };
 
 /* A digest that is being made. */

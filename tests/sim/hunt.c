@@ -140,7 +140,8 @@ static void report(const struct sim_hunt *hunt, double seconds) {
         printf("log mode: %" PRIu64 " records appended, %" PRIu64 " appends cut, %" PRIu64
                " records seen by tails, %" PRIu64 " reads below the log's first, %" PRIu64
                " holds, %" PRIu64 " prefixes dropped\n",
-               counts->records, counts->voids, counts->tailed, counts->truncated, counts->held, counts->drops);
+               counts->records, counts->voids, counts->tailed, counts->truncated, counts->held,
+               counts->drops);
     }
 }
 

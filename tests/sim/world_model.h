@@ -56,7 +56,7 @@ struct sim_value {
 struct sim_model {
     bool log_mode;
     uint64_t chain;
-    uint64_t voids; /* appends that lost their rest with a leader */
+    uint64_t voids;              /* appends that lost their rest with a leader */
     struct sim_entry **by_index; /* owned lists; [index] */
     struct sim_entry **committed;
     size_t capacity;
