@@ -125,3 +125,15 @@ function(lkv_examples)
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
     endforeach()
 endfunction()
+
+# bench/<name>.c -> bin/bench_<name>: what is measured inside of one process.
+function(lkv_benches)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)
+    foreach(source IN LISTS sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(bench_${name} ${source})
+        target_link_libraries(bench_${name} PRIVATE ledgerkv_internal)
+        set_target_properties(bench_${name} PROPERTIES
+            RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+    endforeach()
+endfunction()
