@@ -123,6 +123,7 @@ struct sim_node {
     bool damaged;     /* on purpose, and it may refuse to start */
     bool disk_failed; /* in this life, on purpose: it may stop */
     bool rot_wanted;  /* its disk rots as soon as that may be */
+    bool bad_sectors; /* somewhere: a write that meets one fails, and stops it until the next start */
     uint64_t seen_filled;
     struct sim_event restart, death, disk_heals, supervise;
     struct sim_program program;

@@ -224,7 +224,8 @@ static void fire_supervise(struct sim_event *event) {
 void sim_node_stopped(struct sim_node *node) {
     struct sim_world *world = node->world;
     bool full_at_founding = node->node->stop_rc == LKV_ENOSPACE && !node->node->running;
-    if (!node->disk_failed && !node->damaged && !full_at_founding) {
+    bool bad_sector = node->bad_sectors && node->node->stop_rc == LKV_EIO;
+    if (!node->disk_failed && !node->damaged && !full_at_founding && !bad_sector) {
         sim_world_fail(world, "%s stopped: %s", node->name, node->node->stop_why.text);
     }
     if (!sim_event_planned(&node->supervise)) {

@@ -75,6 +75,7 @@ static bool spoil(struct sim_node *node, enum sim_rot_kind kind, const char *pat
         done = sim_disk_zero(node->disk, path, sector, 512, SIM_ROT_BOTH);
     } else if (kind == SIM_ROT_UNREADABLE) {
         done = sim_disk_unreadable(node->disk, path, sector, 512);
+        node->bad_sectors = node->bad_sectors || done;
     } else if (kind == SIM_ROT_LOST) {
         done = sim_disk_unlink(node->disk, path);
     }
