@@ -342,6 +342,7 @@ static int job_fill(struct node *node, struct log_job *job) {
     job->write.save_vote = batch->save_vote;
     job->write.vote = batch->vote;
     job->write.cut_from = batch->cut_from;
+    job->write.cut_prev_term = batch->cut_prev_term;
     fills_move(&batch->fills, &job->fills);
     if (count == 0) {
         return 0;

@@ -78,12 +78,20 @@ int append_entries(struct log *log, const struct entry *entries, size_t count,
 }
 
 /* Rule 7: no old byte is touched; what the new segment begins with is dead in the older ones. */
-static int cut(struct log *log, uint64_t from, struct write_plan *plan, struct reason *why) {
-    int rc =
-        segment_begin(log, plan_take(plan), from, log_terms_at(&log->terms, from - 1), true, why);
+static int cut(struct log *log, const struct log_write *write, struct write_plan *plan,
+               struct reason *why) {
+    uint64_t from = write->cut_from;
+    uint64_t known = log_terms_at(&log->terms, from - 1);
+    uint64_t prev_term = write->cut_prev_term != 0 ? write->cut_prev_term : known;
+    int rc = segment_begin(log, plan_take(plan), from, prev_term, true, why);
     if (rc == 0) {
         pthread_mutex_lock(&log->mutex);
         log_terms_cut(&log->terms, from);
+        if (prev_term != known) { /* in a gap: what is left of it ends in that term (rule 11) */
+            log_terms_cut(&log->terms, from - 1);
+            log_terms_push(&log->terms, from - 1, prev_term);
+            gaps_end_in(log, prev_term);
+        }
         pthread_mutex_unlock(&log->mutex);
     }
     return rc;
@@ -108,7 +116,7 @@ int log_write(struct log *log, const struct log_write *write, struct reason *why
     }
     rc = vote_write(log, write->save_vote ? &write->vote : NULL, plan.segments, why);
     if (rc == 0 && plan.cuts) {
-        rc = cut(log, write->cut_from, &plan, why);
+        rc = cut(log, write, &plan, why);
     }
     if (rc == 0) {
         rc = append_entries(log, write->entries, write->count, &plan, why);

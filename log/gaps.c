@@ -72,6 +72,12 @@ void log_cover(struct log *log, uint64_t index, uint64_t term) {
     pthread_mutex_unlock(&log->mutex);
 }
 
+void gaps_end_in(struct log *log, uint64_t term) {
+    if (log->gap_count > 0 && log->gaps[log->gap_count - 1].last == log->last) {
+        log->gaps[log->gap_count - 1].last_term = term;
+    }
+}
+
 void gaps_filled(struct log *log, uint64_t upto) {
     size_t at = position(log, upto);
     if (at < log->gap_count && log->gaps[at].first <= upto) {

@@ -83,6 +83,7 @@ MUST_USE int log_fail(struct log *log, int rc, struct reason *why, const char *d
 /* gaps.c: rule 11 */
 MUST_USE int gaps_add(struct log *log, const struct log_gap *gap); /* under the mutex */
 void gaps_clip(struct log *log);                  /* under the mutex: to [first, last] of the log */
+void gaps_end_in(struct log *log, uint64_t term); /* the same: one at the log's end ends in it */
 void gaps_filled(struct log *log, uint64_t upto); /* under the mutex: the gap that holds it */
 /* The first gap that ends at or behind `index`. Any thread. */
 bool gaps_next(struct log *log, uint64_t index, struct log_gap *out);

@@ -98,11 +98,13 @@ void log_close(struct log *log);
  * A cut beyond the end is none. LKV_EINVAL, nothing done: indices that do not continue, terms that
  * fall or are above the durable one (rule 2: save the term first or with them), a vote that would
  * be the second in its term, a cut below the first index, or a cut inside a gap behind an entry
- * whose term is not known. Gaps at or behind the cut vanish. */
+ * whose term is neither known nor told in `cut_prev_term`. Gaps at or behind the cut vanish; what is
+ * left of one across it ends in that term from then on, for the new segment's header states it. */
 struct log_write {
     bool save_vote;
     struct log_vote vote;
     uint64_t cut_from;
+    uint64_t cut_prev_term; /* with cut_from: term of the entry before; 0: as the log knows it */
     const struct entry *entries;
     size_t count;
 };

@@ -43,6 +43,18 @@ static int check_entries(const struct log *log, const struct log_write *write, u
     return 0;
 }
 
+/* Rule 11: the new segment states the term before it. Within a gap only who cuts may know it. */
+static bool cut_term_fits(struct log *log, const struct log_write *write) {
+    uint64_t before = write->cut_from - 1, told = write->cut_prev_term;
+    struct log_gap gap;
+    bool in_gap = log_damage_at(log, before, &gap) && before < gap.last;
+    uint64_t least = in_gap ? log_terms_at(&log->terms, gap.first - 1) : 0;
+    if (in_gap && least != gap.last_term) {
+        return told != 0 && told >= least && told <= gap.last_term;
+    }
+    return told == 0 || told == log_terms_at(&log->terms, before);
+}
+
 static int check_write(struct log *log, const struct log_write *write, struct reason *why) {
     const struct vote_record *saved = &log->vote.record;
     if (write->save_vote && (write->vote.term < saved->term ||
@@ -54,11 +66,8 @@ static int check_write(struct log *log, const struct log_write *write, struct re
     if (cuts && write->cut_from <= log->terms.base_index) {
         return bad(why, "cut below the first index", write->cut_from);
     }
-    struct log_gap gap;
-    if (cuts && log_damage_at(log, write->cut_from - 1, &gap) && write->cut_from <= gap.last &&
-        log_terms_at(&log->terms, gap.first - 1) != gap.last_term) {
-        /* Rule 11: the new segment states the term before it, and it is not known. */
-        return bad(why, "cut behind an entry of unknown term", write->cut_from);
+    if (cuts && !cut_term_fits(log, write)) {
+        return bad(why, "cut behind an entry of unknown or another term", write->cut_from);
     }
     return check_entries(log, write, cuts ? write->cut_from : log->last + 1, why);
 }
@@ -133,7 +142,7 @@ static int reserve_memory(struct log *log, const struct log_write *write,
                           const struct write_plan *plan) {
     int rc = batch_reserve(&log->batch, write->entries, write->count);
     if (rc == 0) {
-        rc = log_terms_reserve(&log->terms, write->count);
+        rc = log_terms_reserve(&log->terms, write->count + 1); /* 1: what a cut learns */
     }
     return rc != 0 ? rc : live_reserve(log, plan->segments);
 }

@@ -209,3 +209,46 @@ Test(log_repair, begins_behind_what_an_image_covers) {
     check_entries(&f, 11, 21, 2, 100);
     fixture_fini(&f);
 }
+
+/* A peer proves that an unreadable entry is another one: we hold its log up to there, in its term, also
+ * after a crash. Without the term told it is refused. */
+Test(log_repair, a_cut_inside_a_gap_states_the_term_before_it) {
+    struct fixture f;
+    fixture_init(&f, 1);
+    f.options.mend = true;
+    fixture_must_open(&f);
+    append(&f, 1, 4, 1, 100);
+    append(&f, 5, 4, 2, 100);
+    append(&f, 9, 12, 4, 100);
+    mark(&f);
+    for (uint64_t index = 4; index <= 12; index++) {
+        spoil(&f, index, 20);
+    }
+    fixture_power_cut(&f);
+    fixture_must_open(&f);
+    cr_assert_eq(f.state.gap_count, 1);
+    cr_assert_eq(f.state.gaps[0].first, 4);
+    cr_assert_eq(f.state.gaps[0].last, 12);
+    struct log_write write = {.cut_from = 8};
+    cr_assert_eq(log_write(f.log, &write, &f.why), LKV_EINVAL);
+    write.cut_prev_term = 5;
+    cr_assert_eq(log_write(f.log, &write, &f.why), LKV_EINVAL);
+    write.cut_prev_term = 3;
+    cr_assert_eq(log_write(f.log, &write, &f.why), 0, "%s", f.why.text);
+    struct log_gap gap;
+    for (int opened = 0; opened < 2; opened++) {
+        cr_assert_eq(log_gaps(f.log, &gap, 1), 1);
+        cr_assert_eq(gap.first, 4);
+        cr_assert_eq(gap.last, 7);
+        cr_assert_eq(gap.last_term, 3);
+        fixture_power_cut(&f);
+        fixture_must_open(&f);
+        cr_assert_eq(f.state.last, 7);
+        cr_assert_eq(f.state.last_term, 3);
+    }
+    fill(&f, 4, 2, 1, 100);
+    fill(&f, 6, 2, 3, 100);
+    append(&f, 8, 1, 4, 100);
+    check_entries(&f, 6, 7, 3, 100);
+    fixture_fini(&f);
+}
