@@ -76,10 +76,11 @@ static int copy_some(struct rebuild *r, uint64_t *index, struct reason *why) {
     size_t count;
     int rc = log_read(r->log, *index, r->old->last, COPY_BYTES, entries, COPY_ENTRIES, &count, why);
     if (rc == LKV_EDAMAGED) {
-        struct log_gap found; /* rotten since it was last read: from now on it is known */
-        (void)!log_note_damage(r->log, *index, *index, &found);
+        /* Rotten since it was last read, with its neighbours: from now on a gap like the others. */
+        struct log_gap found;
+        rc = log_note_damage(r->log, *index, r->old->last, &found) == 0 ? 0 : rc;
     }
-    if (rc == 0) {
+    if (rc == 0 && count > 0) {
         rc = write_records(r, entries, count);
     }
     for (size_t i = 0; i < count; i++) {
