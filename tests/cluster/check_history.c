@@ -12,7 +12,7 @@ static int check(const char *path) {
         return 2;
     }
     struct lin_result result;
-    lin_check(history->ops, history->count, &result);
+    lin_check(history->ops, history->count, LIN_STATES_MAX, &result);
     if (result.verdict == LIN_LINEARIZABLE) {
         printf("%s: linearizable: %zu operations on %zu keys, at most %zu states\n", path,
                result.operations, result.keys, result.states_max);

@@ -73,6 +73,7 @@ static void add(struct sim_summary *total, const struct sim_summary *one) {
     total->counts.sessions += one->counts.sessions;
     total->counts.repeated += one->counts.repeated;
     total->counts.expired += one->counts.expired;
+    total->counts.undecided += one->counts.undecided;
     total->counts.rots += one->counts.rots;
     total->counts.filled += one->counts.filled;
     total->counts.records += one->counts.records;
@@ -136,6 +137,10 @@ static void report(const struct sim_hunt *hunt, double seconds) {
     }
     printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers\n", counts->rots,
            counts->filled);
+    if (counts->undecided > 0) {
+        printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
+               counts->undecided);
+    }
     if (counts->records > 0) {
         printf("log mode: %" PRIu64 " records appended, %" PRIu64 " appends cut, %" PRIu64
                " records seen by tails, %" PRIu64 " reads below the log's first, %" PRIu64

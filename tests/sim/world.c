@@ -195,6 +195,7 @@ void sim_world_free(struct sim_world *world) {
     ASSERT(world->op_count == 0);
     free(world->led);
     sim_model_fini(&world->model);
+    sim_history_fini(&world->history);
     sim_time_fini(&world->time);
     free(world);
 }

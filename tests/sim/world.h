@@ -13,6 +13,7 @@
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_loop.h"
 #include "tests/sim/sim_net.h"
+#include "tests/sim/world_history.h"
 #include "tests/sim/world_model.h"
 #include "tests/sim/world_roles.h"
 
@@ -163,6 +164,7 @@ struct sim_counts {
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired;
     uint64_t rots, filled; /* entries */
+    uint64_t undecided;    /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
 };
 
@@ -179,6 +181,7 @@ struct sim_world {
     size_t op_count;
     uint64_t completed_index; /* greatest index that a finished operation stands for */
     struct sim_model model;
+    struct sim_history history;
     uint8_t *led; /* owned; [term]: number of its leader + 1 */
     size_t led_capacity;
     struct sim_event fault;

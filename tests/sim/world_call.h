@@ -17,6 +17,7 @@ struct sim_call {
     uint64_t deadline_ns, submitted_ns;
     uint64_t session, seq; /* 0: of none */
     int *done;
+    size_t history; /* position of its first key in the history + 1; 0: not in it */
 
     /* Log mode. */
     uint32_t count;   /* records of an append */

@@ -382,4 +382,5 @@ void sim_check_end(struct sim_world *world) {
     }
     (void)same_digest(world);
     check_levels(world);
+    sim_history_check(world);
 }

@@ -248,6 +248,7 @@ static void on_finish(struct request *request) {
         sim_check_commit(op->node);
         judge(world, op, request->reply);
     }
+    sim_history_end(op, op->node->dying ? NULL : request->reply);
     if (op->done != NULL) {
         *op->done = 1 + (int)(op->node->dying ? LKV_UNKNOWN : error_outcome(rc));
     }
@@ -365,6 +366,7 @@ static void submit(struct sim_call *op, uint64_t timeout_ms) {
                               : sim_call_is_write(op)      ? make_write(world, op)
                                                            : make_read(op);
     op->submitted_ns = world->time.now_ns;
+    sim_history_begin(op);
     request->on_finish = on_finish;
     request->owner = op;
     request->deadline_ns = loop_now_ns(&op->node->loop.base) + timeout_ms * MS_NS;

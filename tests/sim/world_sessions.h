@@ -35,6 +35,7 @@ struct sim_doubt {
     int kind;
     uint32_t key, end, count;
     uint64_t value, floor;
+    size_t history; /* as in struct sim_call */
 };
 
 #endif

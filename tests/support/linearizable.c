@@ -24,11 +24,12 @@ struct part {
     struct lin_op *ops;      /* owned copies, in the order in which they began */
     const size_t *positions; /* borrowed */
     size_t count;
+    size_t states_max;
 };
 
 static bool search_from(const struct part *part, size_t first, size_t count, const uint64_t *starts,
                         size_t start_count, struct lin_search_result *out) {
-    lin_search(part->ops + first, count, starts, start_count, out);
+    lin_search(part->ops + first, count, starts, start_count, part->states_max, out);
     out->last += first;
     return out->verdict == LIN_VIOLATED;
 }
@@ -226,7 +227,8 @@ static int by_key(const void *a, const void *b) {
     return one->position < other->position ? -1 : 1;
 }
 
-static void check_key(const struct placed *placed, size_t count, struct lin_result *out) {
+static void check_key(const struct placed *placed, size_t count, size_t states_max,
+                      struct lin_result *out) {
     static const uint64_t absent = LIN_ABSENT;
     struct lin_op *ops = need(calloc(count, sizeof(*ops)));
     size_t *positions = need(calloc(count, sizeof(*positions)));
@@ -234,9 +236,10 @@ static void check_key(const struct placed *placed, size_t count, struct lin_resu
         ops[i] = *placed[i].op;
         positions[i] = placed[i].position;
     }
-    struct part part = {.ops = ops, .positions = positions, .count = count};
+    struct part part = {
+        .ops = ops, .positions = positions, .count = count, .states_max = states_max};
     struct lin_search_result found;
-    lin_search(ops, count, &absent, 1, &found);
+    lin_search(ops, count, &absent, 1, states_max, &found);
     out->keys++;
     out->states_max = found.states_max > out->states_max ? found.states_max : out->states_max;
     out->verdict = found.verdict;
@@ -253,9 +256,10 @@ static void check_key(const struct placed *placed, size_t count, struct lin_resu
     free(positions);
 }
 
-void lin_check(const struct lin_op *ops, size_t count, struct lin_result *out) {
+void lin_check(const struct lin_op *ops, size_t count, size_t states_max, struct lin_result *out) {
     struct placed *placed = need(calloc(count + 1, sizeof(*placed)));
     *out = (struct lin_result){.verdict = LIN_LINEARIZABLE, .operations = count};
+    states_max = states_max < LIN_STATES_MAX ? states_max : LIN_STATES_MAX;
     for (size_t i = 0; i < count; i++) {
         placed[i] = (struct placed){&ops[i], i};
     }
@@ -265,7 +269,7 @@ void lin_check(const struct lin_op *ops, size_t count, struct lin_result *out) {
         while (next < count && placed[next].op->key == placed[first].op->key) {
             next++;
         }
-        check_key(placed + first, next - first, out);
+        check_key(placed + first, next - first, states_max, out);
     }
     free(placed);
 }

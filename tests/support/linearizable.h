@@ -15,6 +15,9 @@
  * frontier, so memory is bounded by the operations that overlap, not by the history's length; at a
  * moment at which nothing is under way (a quiescent one) it is only a few values.
  *
+ * Reads need no search: one that would be answered right takes its place at once. Writes that nobody reads
+ * need none either: they take their places just before the next put or delete, where they change nothing.
+ *
  * What was never answered may take its place at any time after it began, or never. Such writes are counted
  * in classes of equals, since equals need no order, and forgotten when nobody reads their value any more.
  *
@@ -29,8 +32,8 @@
 
 enum {
     LIN_ABSENT = 0,          /* the value of a key that does not exist */
-    LIN_OPEN_MAX = 32,       /* answered operations on one key under way at once */
-    LIN_CLASSES_MAX = 52,    /* different unanswered writes of one key whose value is still read */
+    LIN_OPEN_MAX = 64,       /* answered operations on one key under way at once */
+    LIN_CLASSES_MAX = 48,    /* different unanswered writes of one key whose value is still read */
     LIN_STATES_MAX = 1 << 20 /* in the search for one operation's place: 64 MiB and its index */
 };
 #define LIN_NEVER UINT64_MAX
@@ -75,9 +78,9 @@ struct lin_result {
     uint64_t from_ns, until_ns; /* the smallest window that shows it */
 };
 
-/* Borrows `ops`; any order. Keys are judged in ascending order, up to the first that is not in order. The
+/* Borrows `ops`; any order. `states_max` bounds the search for one operation's place, at most LIN_STATES_MAX. Keys are judged in ascending order, up to the first that is not in order. The
  * test program ends when memory does. To be followed by lin_result_fini. */
-void lin_check(const struct lin_op *ops, size_t count, struct lin_result *out);
+void lin_check(const struct lin_op *ops, size_t count, size_t states_max, struct lin_result *out);
 void lin_result_fini(struct lin_result *result);
 
 /* What a report calls things; each may be NULL, then numbers are printed. `out` is written to. */

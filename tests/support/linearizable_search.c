@@ -4,11 +4,12 @@
 #include <string.h>
 
 enum { NO_EVENT = -1, NO_SLOT = -1, FIRST_INDEX = 256 };
+#define UNREAD UINT64_MAX /* any value that nobody reads from now on */
 
 /* In which the register can be. 64 bytes, no padding: compared and hashed as bytes. */
 struct state {
     uint64_t value;
-    uint32_t done;                 /* bit: slot of an operation that has taken its place */
+    uint64_t done;                 /* bit: slot of an operation that has taken its place */
     uint8_t used[LIN_CLASSES_MAX]; /* of each class of unanswered writes: how many have */
 };
 
@@ -38,10 +39,13 @@ struct search {
     struct event *events;     /* owned, in order */
     size_t event_count;
     long *last_reads; /* owned, [op]: the last event that ends a reader of the value it writes */
+    long *last_alike; /* owned, [op]: ... of the value it reads */
     int *slots;       /* owned, [op]: while it is under way */
     const struct lin_op *open[LIN_OPEN_MAX]; /* [slot]; NULL: free */
+    uint64_t unread; /* bit: slot of a put or delete under way whose value nobody reads */
     struct class classes[LIN_CLASSES_MAX];
     struct states frontier, scratch;
+    size_t states_max;
     struct lin_search_result *result;
 };
 
@@ -120,12 +124,12 @@ static void swap(struct search *search) {
 /* ------------------------------------------------------------------ taking a place */
 
 /* A read that would be answered right takes its place at once: it changes nothing, so sooner is never
- * worse. Reads need no search. */
+ * worse. */
 static void settle_reads(const struct search *search, struct state *state) {
     for (unsigned i = 0; i < LIN_OPEN_MAX; i++) {
         const struct lin_op *op = search->open[i];
         if (op != NULL && op->kind == LIN_GET && op->value == state->value) {
-            state->done |= 1u << i;
+            state->done |= (uint64_t)1 << i;
         }
     }
 }
@@ -140,21 +144,27 @@ static bool possible(const struct lin_op *op, uint64_t value) {
     return false;
 }
 
-static void carry_on(struct search *search, struct state state, const struct lin_op *op) {
-    state.value = op->value;
+/* Writes that nobody reads take their places just before a put or delete, where they change nothing. */
+static void carry_on(struct search *search, struct state state, const struct lin_op *op,
+                     bool is_unread) {
+    state.value = is_unread ? UNREAD : op->value;
+    state.done |= op->kind != LIN_CAS ? search->unread : 0;
     settle_reads(search, &state);
     insert(&search->frontier, &state);
 }
 
 /* Every state that is one operation further. */
 static void expand(struct search *search, const struct state *from) {
+    bool unread_tried = false; /* one of them stands for all */
     for (unsigned i = 0; i < LIN_OPEN_MAX; i++) {
         const struct lin_op *op = search->open[i];
-        bool done = (from->done >> i & 1) != 0;
-        if (op != NULL && !done && op->kind != LIN_GET && possible(op, from->value)) {
+        bool done = (from->done >> i & 1) != 0, is_unread = (search->unread >> i & 1) != 0;
+        if (op != NULL && !done && op->kind != LIN_GET && possible(op, from->value) &&
+            !(is_unread && unread_tried)) {
             struct state next = *from;
-            next.done |= 1u << i;
-            carry_on(search, next, op);
+            next.done |= (uint64_t)1 << i;
+            unread_tried = unread_tried || is_unread;
+            carry_on(search, next, op, is_unread);
         }
     }
     for (size_t i = 0; i < LIN_CLASSES_MAX; i++) {
@@ -163,7 +173,7 @@ static void expand(struct search *search, const struct state *from) {
             possible(class->op, from->value)) {
             struct state next = *from;
             next.used[i]++;
-            carry_on(search, next, class->op);
+            carry_on(search, next, class->op, false);
         }
     }
 }
@@ -244,7 +254,7 @@ static bool begin_unanswered(struct search *search, size_t op) {
     return true;
 }
 
-static bool begin_answered(struct search *search, size_t op) {
+static bool begin_answered(struct search *search, size_t op, long event) {
     int slot = 0;
     while (slot < LIN_OPEN_MAX && search->open[slot] != NULL) {
         slot++;
@@ -254,7 +264,11 @@ static bool begin_answered(struct search *search, size_t op) {
     }
     search->open[slot] = &search->ops[op];
     search->slots[op] = slot;
-    if (search->ops[op].kind == LIN_GET) {
+    enum lin_kind kind = search->ops[op].kind;
+    if ((kind == LIN_PUT || kind == LIN_DELETE) && search->last_reads[op] < event) {
+        search->unread |= (uint64_t)1 << slot;
+    }
+    if (kind == LIN_GET) {
         for (size_t i = 0; i < search->frontier.count; i++) {
             struct state state = search->frontier.items[i];
             settle_reads(search, &state);
@@ -267,7 +281,7 @@ static bool begin_answered(struct search *search, size_t op) {
 
 /* Keeps the states in which it has its place, and finds those that lead there. */
 static bool end(struct search *search, size_t op) {
-    uint32_t bit = 1u << search->slots[op];
+    uint64_t bit = (uint64_t)1 << search->slots[op];
     for (size_t i = 0; i < search->frontier.count; i++) {
         struct state state = search->frontier.items[i];
         if ((state.done & bit) != 0) {
@@ -276,14 +290,15 @@ static bool end(struct search *search, size_t op) {
         } else {
             expand(search, &state);
         }
-        if (search->frontier.count > LIN_STATES_MAX) {
-            return limit(search, "LIN_STATES_MAX states");
+        if (search->frontier.count > search->states_max) {
+            return limit(search, "so many states");
         }
     }
     struct lin_search_result *result = search->result;
     result->states_max =
         search->frontier.count > result->states_max ? search->frontier.count : result->states_max;
     search->open[search->slots[op]] = NULL;
+    search->unread &= ~bit;
     search->slots[op] = NO_SLOT;
     swap(search);
     if (search->frontier.count == 0) {
@@ -294,9 +309,16 @@ static bool end(struct search *search, size_t op) {
     return true;
 }
 
-/* Classes whose value nobody reads after this event. */
+/* Values that nobody reads after this event are alike, and unanswered writes of them of no use. */
 static void retire(struct search *search, long event) {
-    bool any = false;
+    size_t op = search->events[event].op;
+    bool any = search->last_alike[op] == event;
+    uint64_t value =
+        search->ops[op].kind == LIN_CAS ? search->ops[op].expected : search->ops[op].value;
+    for (size_t j = 0; j < search->frontier.count && any; j++) {
+        struct state *state = &search->frontier.items[j];
+        state->value = state->value == value ? UNREAD : state->value;
+    }
     for (size_t i = 0; i < LIN_CLASSES_MAX; i++) {
         struct class *class = &search->classes[i];
         if (class->op == NULL || class->last_read != event) {
@@ -317,7 +339,7 @@ static bool one_event(struct search *search, long number) {
     const struct event *event = &search->events[number];
     const struct lin_op *op = &search->ops[event->op];
     if (!event->ends) {
-        return op->outcome == LIN_OK ? begin_answered(search, event->op)
+        return op->outcome == LIN_OK ? begin_answered(search, event->op, number)
                                      : begin_unanswered(search, event->op);
     }
     if (!end(search, event->op)) {
@@ -329,8 +351,8 @@ static bool one_event(struct search *search, long number) {
     }
     if (unanswered) {
         drop_wasteful(search);
-        retire(search, number);
     }
+    retire(search, number);
     return true;
 }
 
@@ -413,7 +435,10 @@ static void find_last_reads(struct search *search, const struct lin_op *ops, siz
     }
     qsort(readers, reader_count, sizeof(*readers), by_value);
     for (size_t i = 0; i < count; i++) {
+        uint64_t value;
         search->last_reads[i] = last_read_of(readers, reader_count, ops[i].value);
+        search->last_alike[i] =
+            reads(&ops[i], &value) ? last_read_of(readers, reader_count, value) : (long)NO_EVENT;
     }
     free(readers);
 }
@@ -421,6 +446,7 @@ static void find_last_reads(struct search *search, const struct lin_op *ops, siz
 static void prepare(struct search *search, const struct lin_op *ops, size_t count) {
     search->events = need(calloc(2 * count + 1, sizeof(*search->events)));
     search->last_reads = need(calloc(count + 1, sizeof(*search->last_reads)));
+    search->last_alike = need(calloc(count + 1, sizeof(*search->last_alike)));
     search->slots = need(calloc(count + 1, sizeof(*search->slots)));
     list_events(search, ops, count);
     find_last_reads(search, ops, count);
@@ -433,8 +459,8 @@ static bool matters(const struct search *search, long number) {
 }
 
 void lin_search(const struct lin_op *ops, size_t count, const uint64_t *starts, size_t start_count,
-                struct lin_search_result *out) {
-    struct search search = {.ops = ops, .result = out};
+                size_t states_max, struct lin_search_result *out) {
+    struct search search = {.ops = ops, .states_max = states_max, .result = out};
     *out = (struct lin_search_result){.verdict = LIN_LINEARIZABLE};
     prepare(&search, ops, count);
     for (size_t i = 0; i < start_count; i++) {
@@ -449,6 +475,7 @@ void lin_search(const struct lin_op *ops, size_t count, const uint64_t *starts, 
     }
     free(search.events);
     free(search.last_reads);
+    free(search.last_alike);
     free(search.slots);
     free(search.frontier.items);
     free(search.frontier.index);

@@ -14,6 +14,6 @@ struct lin_search_result {
 /* Of one key, in any order; keys are not looked at. The register may hold any of `starts` at the
  * beginning. */
 void lin_search(const struct lin_op *ops, size_t count, const uint64_t *starts, size_t start_count,
-                struct lin_search_result *out);
+                size_t states_max, struct lin_search_result *out);
 
 #endif

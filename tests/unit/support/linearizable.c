@@ -32,7 +32,7 @@ static enum lin_verdict judge(const char *text, char report[static TEXT_MAX]) {
     struct history *history = read_text(text, why);
     cr_assert_not_null(history, "%s", why);
     struct lin_result result;
-    lin_check(history->ops, history->count, &result);
+    lin_check(history->ops, history->count, LIN_STATES_MAX, &result);
     FILE *out = fmemopen(report, TEXT_MAX, "w");
     fputc(' ', out);
     lin_print(&result, history->ops, history->count, &history->names, out);
@@ -66,7 +66,7 @@ Test(support_linearizable, agrees_with_every_recorded_verdict) {
         struct history *history = history_read(path, why);
         cr_assert_not_null(history, "%s", why);
         struct lin_result result;
-        lin_check(history->ops, history->count, &result);
+        lin_check(history->ops, history->count, LIN_STATES_MAX, &result);
         bool expected = strcmp(verdict, "linearizable") == 0;
         cr_assert(expected || strcmp(verdict, "not-linearizable") == 0, "%s", verdict);
         cr_assert_eq(result.verdict, expected ? LIN_LINEARIZABLE : LIN_VIOLATED, "%s", name);
@@ -159,34 +159,55 @@ Test(support_linearizable, the_first_key_out_of_order_is_told) {
 /* ------------------------------------------------------------------ limits */
 
 Test(support_linearizable, more_than_its_limits_is_undecided) {
-    struct lin_op ops[LIN_OPEN_MAX + 1];
+    struct lin_op ops[LIN_OPEN_MAX + 40];
     struct lin_result result;
     for (size_t i = 0; i <= LIN_OPEN_MAX; i++) {
         ops[i] =
             (struct lin_op){.begun_ns = i, .ended_ns = 1000 + i, .kind = LIN_PUT, .value = i + 1};
     }
-    lin_check(ops, LIN_OPEN_MAX + 1, &result);
+    lin_check(ops, LIN_OPEN_MAX + 1, LIN_STATES_MAX, &result);
     cr_assert_eq(result.verdict, LIN_UNDECIDED);
     cr_assert_not_null(strstr(result.why, "LIN_OPEN_MAX"), "%s", result.why);
     lin_result_fini(&result);
 
-    /* Thirty unread puts can end in 2^30 ways: it says so, and stays within its memory. */
-    lin_check(ops, 30, &result);
+    /* Forty puts, any of which may be the last, and later all are read: 2^40 ways. It says so, and stays within
+     * its memory. */
+    for (size_t i = 0; i < 40; i++) {
+        ops[40 + i] = (struct lin_op){
+            .begun_ns = 10 * i, .ended_ns = 3000 + i, .kind = LIN_GET, .value = i + 1};
+    }
+    lin_check(ops, 64, LIN_STATES_MAX, &result);
     cr_assert_eq(result.verdict, LIN_UNDECIDED);
-    cr_assert_not_null(strstr(result.why, "LIN_STATES_MAX"), "%s", result.why);
+    cr_assert_not_null(strstr(result.why, "so many states"), "%s", result.why);
     lin_result_fini(&result);
 }
 
 Test(support_linearizable, sixteen_clients_are_decided) {
-    struct lin_op ops[16];
+    struct lin_op ops[32];
     struct lin_result result;
     for (size_t i = 0; i < 16; i++) {
         ops[i] =
             (struct lin_op){.begun_ns = i, .ended_ns = 1000 + i, .kind = LIN_PUT, .value = i + 1};
+        ops[16 + i] =
+            (struct lin_op){.begun_ns = i, .ended_ns = 2000 - i, .kind = LIN_GET, .value = i + 1};
     }
-    lin_check(ops, 16, &result);
+    lin_check(ops, 32, LIN_STATES_MAX, &result);
     cr_assert_eq(result.verdict, LIN_LINEARIZABLE);
-    cr_assert_gt(result.states_max, 1000);
+    cr_assert_gt(result.states_max, 1000, "%zu", result.states_max);
+    lin_result_fini(&result);
+}
+
+Test(support_linearizable, writes_that_nobody_reads_need_no_search) {
+    struct lin_op ops[61];
+    struct lin_result result;
+    for (size_t i = 0; i < 60; i++) {
+        ops[i] =
+            (struct lin_op){.begun_ns = i, .ended_ns = 1000 + i, .kind = LIN_PUT, .value = i + 1};
+    }
+    ops[60] = (struct lin_op){.begun_ns = 2000, .ended_ns = 2001, .value = 60};
+    lin_check(ops, 61, LIN_STATES_MAX, &result);
+    cr_assert_eq(result.verdict, LIN_LINEARIZABLE);
+    cr_assert_lt(result.states_max, 200, "%zu", result.states_max);
     lin_result_fini(&result);
 }
 
@@ -295,7 +316,7 @@ Test(support_linearizable, judges_small_histories_like_a_trial_of_every_order) {
             ops[i] = random_op(&prng, values);
         }
         bool expected = some_order(ops, count, 0, LIN_ABSENT);
-        lin_check(ops, count, &result);
+        lin_check(ops, count, LIN_STATES_MAX, &result);
         cr_assert_eq(result.verdict, expected ? LIN_LINEARIZABLE : LIN_VIOLATED, "round %d", round);
         verdicts[expected]++;
         lin_result_fini(&result);
@@ -386,7 +407,7 @@ Test(support_linearizable, refuses_nothing_that_the_witness_can_order) {
         struct witness *witness = witness_new();
         size_t count = play(&prng, round % 2 == 0 ? 0 : 90, ops, witness);
         bool ordered = witness_check(witness, &counts);
-        lin_check(ops, count, &result);
+        lin_check(ops, count, LIN_STATES_MAX, &result);
         if (ordered) {
             cr_assert_eq(result.verdict, LIN_LINEARIZABLE, "round %d", round);
         }
