@@ -311,7 +311,8 @@ LKV_API LKV_CHECK int lkv_get(struct lkv *db, struct lkv_bytes key, enum lkv_rea
                               int64_t timeout_ms, struct lkv_msg **out);
 
 /* A local read without allocation: copies at most `cap` bytes of the value to `buf`, *size is its
- * full size in bytes. Embedded nodes only (else LKV_EUNSUPPORTED). Errors: LKV_ENOTFOUND. */
+ * full size in bytes. Embedded nodes only (else LKV_EUNSUPPORTED). Errors: LKV_ENOTFOUND,
+ * LKV_ENOLEADER (a node that grows waits for the others, and has not loaded its data). */
 LKV_API LKV_CHECK int lkv_get_copy(struct lkv *db, struct lkv_bytes key, void *buf, size_t cap,
                                    size_t *size);
 

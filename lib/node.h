@@ -164,7 +164,8 @@ struct node {
     struct reason founding_state;
     bool founding_job_running;
     struct reason refusal; /* of the last peer that refused our hello; empty once one is up */
-    bool growing;          /* founded alone, and started with peers: waits for them (rule 19) */
+    atomic_bool growing; /* founded alone, and started with peers: waits for them (rule 19), nothing
+                            of its state loaded yet */
     struct seen seen;
     bool seen_job_running;
     uint64_t seen_retry_ns; /* when a save that failed is tried again; UINT64_MAX: none failed */

@@ -166,7 +166,22 @@ static void fill_range(struct node *node, struct request *request) {
     msg_set_u64(reply, "total", reply->range.total);
 }
 
+/* Rule 19: what is there is only read once it is certain who the members are; until then the state is
+ * empty, which must not pass for an answer. */
+static bool not_loaded(struct node *node, struct request *request) {
+    if (!node->growing) {
+        return false;
+    }
+    msg_set_rc(request->reply, LKV_ENOLEADER,
+               "%s waits for the nodes that it grows with; its data is not loaded yet",
+               node->options.id);
+    return true;
+}
+
 static void fill(struct node *node, struct request *request) {
+    if (not_loaded(node, request)) {
+        return;
+    }
     if (request->op == REQUEST_LOG_SPAN) {
         node_log_span(node, request);
     } else if (request->op == REQUEST_GET) {
@@ -240,6 +255,9 @@ int node_get_local(struct lkv *handle, struct request *request) {
 
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size) {
     struct node *node = (struct node *)handle;
+    if (node->growing) {
+        return LKV_ENOLEADER;
+    }
     return kv_get_copy(node->kv, key, into, capacity, size);
 }
 

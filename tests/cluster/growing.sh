@@ -35,6 +35,7 @@ for victims in "" "n1" "n2" "n1 n2" "n3 n2" "n1 n2 n3" "n2 n3 n1 n1"; do
             start n2
             within 10 state_says n1 "growing: 2 of 3 members seen" || fail "n1 does not say that it waits"
             expect 5 "$KVCTL" --endpoints 127.0.0.1:7101 --timeout 500ms put alone/no 1
+            expect 5 "$KVCTL" --endpoints 127.0.0.1:7101 get --local alone/9 # not "no such key"
             kill_hard n1
             start_alone n1
             expect 0 "$KVCTL" --endpoints 127.0.0.1:7101 get alone/9
