@@ -73,7 +73,13 @@ struct page {
 static bool is_void(const struct node *node, const struct entry *entry,
                     const struct once_header *header) {
     uint64_t last = entry->index - header->position + header->count - 1;
-    return last > visible(node) || raft_term_at(node->raft, last) != entry->term;
+    if (last == entry->index || last > visible(node)) {
+        return last > visible(node);
+    }
+    /* The core knows no terms below a received image, behind which the log was kept; the log does. */
+    uint64_t term = raft_term_at(node->raft, last);
+    term = term != 0 ? term : log_term_at(node->log, last);
+    return term != 0 && term != entry->term; /* not known: damaged, and what it says is as likely */
 }
 
 /* Whether it is one that readers see; `*skip` bytes of its payload are not the caller's. */

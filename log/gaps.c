@@ -110,6 +110,19 @@ bool log_damage_at(struct log *log, uint64_t index, struct log_gap *gap) {
     return true;
 }
 
+uint64_t log_term_at(struct log *log, uint64_t index) {
+    pthread_mutex_lock(&log->mutex);
+    bool known = index >= log->first && index <= log->last;
+    size_t at = position(log, index);
+    const struct log_gap *gap = at < log->gap_count ? &log->gaps[at] : NULL;
+    if (known && gap != NULL && gap->first <= index && index < gap->last) {
+        known = log_terms_at(&log->terms, gap->first - 1) == gap->last_term;
+    }
+    uint64_t term = known ? log_terms_at(&log->terms, index) : 0;
+    pthread_mutex_unlock(&log->mutex);
+    return term;
+}
+
 size_t log_gaps(struct log *log, struct log_gap *out, size_t capacity) {
     pthread_mutex_lock(&log->mutex);
     size_t count = log->gap_count;
@@ -138,15 +151,53 @@ static int find_unreadable(struct log *log, uint64_t *from, uint64_t last) {
     return 0;
 }
 
-/* The last entry of the unreadable ones that begin at `from`. */
-static int unreadable_end(struct log *log, uint64_t from, uint64_t last, uint64_t *end) {
-    int rc = 1;
-    for (*end = from; *end < last && rc == 1;) {
-        uint64_t next = *end + 1;
-        rc = find_unreadable(log, &next, next);
-        *end += rc == 1;
+/* The first entry in (from, last] whose record is whole, or last + 1. */
+static int next_whole(struct log_scan *scan, uint64_t from, uint64_t last, uint64_t *next) {
+    struct log_scan_item item;
+    int more;
+    *next = last + 1;
+    while ((more = log_scan_next(scan, &item)) == 1 && item.header.index <= last) {
+        if (item.header.type == LOG_TYPE_MARK || item.header.index <= from) {
+            continue;
+        }
+        bool intact = false;
+        int rc = log_scan_payload(scan, &item, NULL, &intact);
+        if (rc != 0 && rc != LKV_EIO) {
+            return rc;
+        }
+        if (rc == 0 && intact) {
+            *next = item.header.index;
+            return 0;
+        }
     }
-    return rc < 0 ? rc : 0;
+    return more < 0 ? more : 0;
+}
+
+/* The last entry of the unreadable ones that begin at `from`, in its segment: one pass over the hole. */
+static int unreadable_end(struct log *log, uint64_t from, uint64_t last, uint64_t *end) {
+    struct segment *segment = live_pin(log, from);
+    *end = from;
+    if (segment == NULL) {
+        return 0; /* it has left the log meanwhile */
+    }
+    pthread_mutex_lock(&log->mutex);
+    uint64_t at = segment_seek(segment, from);
+    uint64_t limit = segment == log->current ? segment->tail : segment->capacity;
+    last = last < segment->last ? last : segment->last;
+    pthread_mutex_unlock(&log->mutex);
+    uint64_t next = last + 1;
+    int rc = 0;
+    if (segment->file != NULL) {
+        struct log_scan scan;
+        rc = log_scan_init(&scan, segment->file, &log->identity, segment->number, at, limit,
+                           LOG_SCAN_WINDOW);
+        scan.passes_unreadable = true;
+        rc = rc == 0 ? next_whole(&scan, from, last, &next) : rc;
+        log_scan_fini(&scan);
+    }
+    live_unpin(log, segment);
+    *end = next - 1 > from ? next - 1 : from;
+    return rc;
 }
 
 /* Under the mutex. The last entry of the segment that holds `index`, which is rotten. */

@@ -129,6 +129,9 @@ MUST_USE int log_read(struct log *log, uint64_t from, uint64_t to, size_t bytes_
 
 uint64_t log_first(struct log *log);
 
+/* Term of entry `index`; 0: not in the log, or in a gap where it is not known. Any thread. */
+uint64_t log_term_at(struct log *log, uint64_t index);
+
 /* Is entry `index` in a gap that is known, and which (`gap` may be NULL)? Any thread. */
 bool log_damage_at(struct log *log, uint64_t index, struct log_gap *gap);
 

@@ -31,7 +31,10 @@ enum { STORY_LINES = 120, SHRINK_TRIALS = 400, SETS_MAX = 64 };
 static struct sim_plan (*plan_of)(uint64_t seed) = sim_plan_swarm;
 
 static const char *world_text(void) {
-    return plan_of == sim_plan_rot ? " --rot" : plan_of == sim_plan_log ? " --log" : "";
+    return plan_of == sim_plan_rot       ? " --rot"
+           : plan_of == sim_plan_log     ? " --log"
+           : plan_of == sim_plan_log_rot ? " --log --rot"
+                                         : "";
 }
 
 /* ------------------------------------------------------------------ one seed */
@@ -93,7 +96,7 @@ static int play_calm(uint64_t minutes) {
 static int usage(void) {
     fprintf(stderr, "usage: simulate --seed S [--story] [--set NAME=VALUE ...] | --shrink S | "
                     "--seeds A..B [--twice] | --named TEXT --count N [--twice] | "
-                    "--minutes N | --calm M [--jobs J] [--rot | --log]\n");
+                    "--minutes N | --calm M [--jobs J] [--rot] [--log]\n");
     return 2;
 }
 
@@ -177,9 +180,9 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--twice") == 0) {
             arguments.twice = true;
         } else if (strcmp(argv[i], "--rot") == 0) {
-            plan_of = sim_plan_rot;
+            plan_of = plan_of == sim_plan_log ? sim_plan_log_rot : sim_plan_rot;
         } else if (strcmp(argv[i], "--log") == 0) {
-            plan_of = sim_plan_log;
+            plan_of = plan_of == sim_plan_rot ? sim_plan_log_rot : sim_plan_log;
         } else if (i + 1 >= argc || !take(&arguments, argv[i], argv[i + 1])) {
             return usage();
         } else {

@@ -87,6 +87,7 @@ struct sim_plan sim_plan_calm(uint64_t seed);
 struct sim_plan sim_plan_swarm(uint64_t seed);
 /* The same, and disks that rot. */
 struct sim_plan sim_plan_rot(uint64_t seed);
+struct sim_plan sim_plan_log_rot(uint64_t seed);
 /* Appends, reads, tails and holds instead of keys. */
 struct sim_plan sim_plan_log(uint64_t seed);
 

@@ -114,9 +114,8 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     return plan;
 }
 
-struct sim_plan sim_plan_rot(uint64_t seed) {
-    struct prng prng = prng_of(seed ^ UINT64_C(0x0707070707070707));
-    struct sim_plan plan = sim_plan_swarm(seed);
+static struct sim_plan rotting(struct sim_plan plan) {
+    struct prng prng = prng_of(plan.seed ^ UINT64_C(0x0707070707070707));
     plan.nodes = (size_t)PICK(&prng, 2, 3, 3, 3, 3, 4, 5);
     plan.rot_budget = plan.nodes == 2 || prng_below(&prng, 2) == 0 ? SIM_ROT_APART : SIM_ROT_FEW;
     plan.scrub_ms = PICK(&prng, 0, 500, 5000);
@@ -131,4 +130,12 @@ struct sim_plan sim_plan_log(uint64_t seed) {
     plan.retention_bytes = PICK(&prng, 0, 1, 8, 8, 64) * KIB;
     plan.session_permille = (uint32_t)PICK(&prng, 0, 500, 900);
     return plan;
+}
+
+struct sim_plan sim_plan_rot(uint64_t seed) {
+    return rotting(sim_plan_swarm(seed));
+}
+
+struct sim_plan sim_plan_log_rot(uint64_t seed) {
+    return rotting(sim_plan_log(seed));
 }

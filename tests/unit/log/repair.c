@@ -199,6 +199,10 @@ Test(log_repair, begins_behind_what_an_image_covers) {
     cr_assert_eq(log_gaps(f.log, &gap, 1), 1);
     cr_assert_eq(gap.first, 11);
     cr_assert_eq(gap.last, 12);
+    cr_assert_eq(log_term_at(f.log, 10), 0, "it is gone");
+    cr_assert_eq(log_term_at(f.log, 11), 2, "as the image's and the gap's end");
+    cr_assert_eq(log_term_at(f.log, 20), 2);
+    cr_assert_eq(log_term_at(f.log, 21), 0);
     fill(&f, 11, 2, 2, 100);
     cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
     append(&f, 21, 1, 2, 100);
@@ -236,6 +240,8 @@ Test(log_repair, a_cut_inside_a_gap_states_the_term_before_it) {
     write.cut_prev_term = 3;
     cr_assert_eq(log_write(f.log, &write, &f.why), 0, "%s", f.why.text);
     struct log_gap gap;
+    cr_assert_eq(log_term_at(f.log, 5), 0, "not known");
+    cr_assert_eq(log_term_at(f.log, 7), 3);
     for (int opened = 0; opened < 2; opened++) {
         cr_assert_eq(log_gaps(f.log, &gap, 1), 1);
         cr_assert_eq(gap.first, 4);
