@@ -182,6 +182,38 @@ static void append_all(struct lkv_session *session, uint64_t *indices) {
     lkv_queue_free(queue);
 }
 
+static void submit_one(struct lkv_session *session, uint64_t seq, struct lkv_queue *queue) {
+    const struct lkv_bytes record = LKV_STR("record");
+    cr_assert_eq(lkv_append_once_submit(session, seq, &record, 1, 0, WAIT_MS, queue, NULL), 0, "%s",
+                 lkv_last_text());
+}
+
+/* Two handles of one session, each with numbers of its own, in one turn of the leader: the later number
+ * says that the earlier one was answered, although it is on its way. */
+Test(lib_log_once, a_number_that_is_given_up_within_its_turn_is_appended_all_the_same) {
+    enum { ROUNDS = 100, APART = 300 /* more than a window */ };
+    struct lkv *db = open_log_alone();
+    struct lkv_session *first = resume(db, 0);
+    struct lkv_session *second = resume(db, lkv_session_id(first));
+    struct lkv_queue *queue;
+    cr_assert_eq(lkv_queue_new(&queue), 0);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        submit_one(first, 2 * APART * round, queue);
+        submit_one(second, 2 * APART * round + APART, queue);
+        for (int i = 0; i < 2; i++) {
+            struct lkv_msg *reply = lkv_queue_next(queue, WAIT_MS);
+            cr_assert_not_null(reply);
+            cr_assert_eq(lkv_msg_rc(reply), 0, "%s", lkv_msg_text(reply));
+            lkv_msg_free(reply);
+        }
+    }
+    cr_assert_eq(count_records(db, 1), 2 * ROUNDS);
+    lkv_queue_free(queue);
+    cr_assert_eq(lkv_session_close(first, 0), 0);
+    cr_assert_eq(lkv_session_close(second, 0), 0);
+    cr_assert_eq(lkv_close(db, 0), 0);
+}
+
 /* X-A10: repeated to whichever node, and to the next leader. Digests are equal at equal index. */
 Test(lib_log_once, the_next_leader_knows_what_the_last_one_has_appended) {
     for (int i = 0; i < NODES; i++) {
