@@ -42,14 +42,6 @@ uint64_t node_gap_below(struct node *node, uint64_t index) {
     return last;
 }
 
-static uint64_t count_entries(const struct log_gap *gaps, size_t count) {
-    uint64_t entries = 0;
-    for (size_t i = 0; i < count && i < GAPS_LOOKED; i++) {
-        entries += gaps[i].last - gaps[i].first + 1;
-    }
-    return entries;
-}
-
 /* ------------------------------------------------------------------ found */
 
 void node_repair_opened(struct node *node, const struct log_state *state) {
@@ -323,8 +315,8 @@ void node_doubt_end(struct node *node, const struct reason *why) {
     repair->end_why = *why;
     repair->doubt_due = true;
     repair->settle_due = false;
-    node_step(node,
-              &event); /* at once: nothing is voted or acknowledged while the note is written */
+    /* At once: nothing is voted or acknowledged while the note is written. */
+    node_step(node, &event);
     give_note(node);
 }
 
@@ -420,25 +412,24 @@ uint64_t node_repair_timer(struct node *node, uint64_t now_ns) {
 }
 
 uint64_t node_damaged_entries(struct node *node) {
-    struct log_gap gaps[GAPS_LOOKED];
-    return node->running ? count_entries(gaps, log_gaps(node->log, gaps, GAPS_LOOKED)) : 0;
+    return node->running ? log_damaged_entries(node->log) : 0;
 }
 
 bool node_repair_state(struct node *node, char *out, size_t size) {
     const struct repair *repair = &node->repair;
-    struct log_gap gaps[GAPS_LOOKED];
-    size_t count = node->running ? log_gaps(node->log, gaps, GAPS_LOOKED) : 0;
+    struct log_gap first;
+    size_t count = node->running ? log_gaps(node->log, &first, 1) : 0;
     if (repair->end_why.text[0] != '\0') {
         (void)snprintf(out, size, "end unknown: %s", repair->end_why.text);
     } else if (repair->image_why.text[0] != '\0') {
         (void)snprintf(out, size, "repairing: image unreadable (%s)", repair->image_why.text);
-    } else if (count == 1 || (count > 0 && gaps[0].first == gaps[count - 1].last)) {
+    } else if (count == 1) {
         (void)snprintf(out, size, "repairing: entries %" PRIu64 "..%" PRIu64 " unreadable (%s)",
-                       gaps[0].first, gaps[0].last, repair->log_why.text);
+                       first.first, first.last, repair->log_why.text);
     } else if (count > 1) {
         (void)snprintf(out, size,
                        "repairing: %" PRIu64 " entries from %" PRIu64 " on unreadable (%s)",
-                       count_entries(gaps, count), gaps[0].first, repair->log_why.text);
+                       log_damaged_entries(node->log), first.first, repair->log_why.text);
     }
     return out[0] != '\0';
 }

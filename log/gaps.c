@@ -133,6 +133,16 @@ size_t log_gaps(struct log *log, struct log_gap *out, size_t capacity) {
     return count;
 }
 
+uint64_t log_damaged_entries(struct log *log) {
+    uint64_t entries = 0;
+    pthread_mutex_lock(&log->mutex);
+    for (size_t i = 0; i < log->gap_count; i++) {
+        entries += log->gaps[i].last - log->gaps[i].first + 1;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return entries;
+}
+
 /* Moves `*from` to the first entry in [*from, last] that cannot be read. 0: all of them can, or are
  * not in the log; 1: that one cannot. */
 static int find_unreadable(struct log *log, uint64_t *from, uint64_t last) {

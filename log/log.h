@@ -137,6 +137,7 @@ bool log_damage_at(struct log *log, uint64_t index, struct log_gap *gap);
 
 /* The gaps as they are now: writes at most `capacity` of them and returns how many there are. */
 size_t log_gaps(struct log *log, struct log_gap *out, size_t capacity);
+uint64_t log_damaged_entries(struct log *log); /* in all of them */
 
 /* A read has found damage in [first, last]. Reads them again; `*gap` gets the first entries of the
  * range that cannot be read, as a gap that the log knows from now on (the known one when there was
@@ -158,7 +159,7 @@ MUST_USE int log_settle_end(struct log *log, struct reason *why);
 MUST_USE int log_doubt_end(struct log *log, struct reason *why);
 
 /* Verifies the records from entry `*index` on (0: from the first one kept), at least one and then as
- * many as lie within `bytes_max`, and moves `*index` behind them; 0 again when it came to the end. New
+ * many as lie within `bytes_max` and in the same file, and moves `*index` behind them; 0 again when it came to the end. New
  * damage ends the call with `*found_any`, is known to the log from then on and described in
  * `*found`; `*index` is behind it. It reads past the page cache where the disk can. Any thread, one
  * at a time. */

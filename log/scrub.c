@@ -56,9 +56,12 @@ int log_scrub(struct log *log, uint64_t *index, size_t bytes_max, struct log_gap
     if (from == segment->first || *index == 0) {
         forget_cached(segment);
     }
+    pthread_mutex_lock(&log->mutex);
+    uint64_t end = segment->last; /* a step does not go on into a file that is cached yet */
+    pthread_mutex_unlock(&log->mutex);
     live_unpin(log, segment);
     uint64_t next;
-    int rc = verify_from(log, from, last, bytes_max, &next);
+    int rc = verify_from(log, from, end < last ? end : last, bytes_max, &next);
     if (rc == LKV_EDAMAGED && !log_damage_at(log, next, NULL)) {
         rc = log_note_damage(log, next, next, found);
         *found_any = rc == 0;

@@ -1,7 +1,7 @@
 /* One segment in memory: its file, its range, and where its records lie.
  *
- * Fields under the log's mutex: last, tail, points, pins. The rest never changes after the segment
- * was made. The offset index is sparse (one point for some 16 KiB of records, 8 bytes each) and
+ * Fields under the log's mutex: last, tail, pins, rotten, dropped, points. The rest never changes after
+ * the segment was made. The offset index is sparse (one point for some 16 KiB of records, 8 bytes each) and
  * disposable: it is rebuilt from the records at open, and a missing point costs a longer scan. */
 #ifndef LOG_SEGMENT_H
 #define LOG_SEGMENT_H

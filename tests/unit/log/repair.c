@@ -125,6 +125,25 @@ Test(log_repair, forgets_a_gap_that_is_cut_off_or_dropped) {
     fixture_fini(&f);
 }
 
+/* Else the cache would answer for the files behind the first one. */
+Test(log_repair, a_step_of_the_scrub_ends_where_its_file_does) {
+    struct fixture f;
+    fixture_init(&f, 4);
+    fixture_must_open(&f);
+    append(&f, 1, 60, 1, 500);
+    struct log_segment segments[32];
+    size_t count = log_segments(f.log, segments, 32);
+    cr_assert(count > 2 && count < 32);
+    uint64_t index = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct log_gap gap;
+        bool any;
+        cr_assert_eq(log_scrub(f.log, &index, SIZE_MAX, &gap, &any, &f.why), 0);
+        cr_expect_eq(index, i + 1 < count ? segments[i + 1].first : 0);
+    }
+    fixture_fini(&f);
+}
+
 /* S11: what is found by scrubbing, and by it alone. */
 Test(log_repair, scrubs_step_by_step_and_finds_what_rots) {
     struct fixture f;

@@ -1,5 +1,6 @@
 /* Disks that rot, on whole nodes (rule 11). What must hold (nothing acknowledged is lost or invented) is
  * checked by the world after each callback; here it is also that all comes back. */
+#include "lib/node_repair.h"
 #include "tests/unit/sim/play.h"
 
 enum { SCRUB_MS = 2400 };
@@ -96,6 +97,42 @@ static void check_whole(struct play *play) {
     }
     play_agree(play);
     cr_expect(is_whole(play->world), "the disks did not keep it");
+}
+
+Test(sim_repair, counts_all_that_is_unreadable_in_however_many_places) {
+    struct sim_plan plan = plan_of(3, 3);
+    struct play play = play_begin(&plan);
+    struct sim_node *node = play_leader(&play, 3000);
+    put_some(&play, 200);
+    for (size_t i = 0; i < plan.nodes; i++) {
+        sim_node_crash(&play.world->nodes[i], true);
+    }
+    for (uint64_t index = 10; index < 190; index += 2) {
+        cr_assert(sim_rot_entry(node, index, SIM_ROT_BIT));
+    }
+    sim_node_restart_in(node, 0); /* and nobody else: it waits */
+    sim_world_run_ms(play.world, 500);
+    char text[512] = "";
+    cr_assert(node_repair_state(node->node, text, sizeof(text)));
+    struct log_gap gaps[100];
+    size_t count = log_gaps(node->node->log, gaps, 100);
+    cr_assert(count > 64 && count <= 100, "%zu", count);
+    uint64_t entries = 0;
+    for (size_t i = 0; i < count; i++) {
+        entries += gaps[i].last - gaps[i].first + 1;
+    }
+    char expected[100];
+    (void)snprintf(expected, sizeof(expected), "repairing: %llu entries from 10 on unreadable",
+                   (unsigned long long)entries);
+    cr_expect_not_null(strstr(text, expected), "%s", text);
+    cr_expect_eq(node_damaged_entries(node->node), entries);
+    for (size_t i = 0; i < plan.nodes; i++) {
+        if (&play.world->nodes[i] != node) {
+            sim_node_restart_in(&play.world->nodes[i], 0);
+        }
+    }
+    check_whole(&play);
+    play_end(&play);
 }
 
 /* A node dies, one of its entries rots, it comes back. */
