@@ -1,19 +1,18 @@
 #include "lib/identity.h"
 
 #include "base/buffer.h"
-#include "base/mem.h"
 #include "lib/small_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FORMAT_VERSION = 1, PATH_SIZE = 1200, FILE_MAX = 64 * 1024 };
-#define FORMAT "ledgerkv-identity"
+static const struct small_text file_format = {
+    .format = "ledgerkv-identity", .version = 1, .size_max = 64 * 1024};
 
 static void encode(const struct identity *identity, const struct disk_file_id *file,
                    struct buffer *out) {
-    buffer_printf(out, FORMAT " %d\n", FORMAT_VERSION);
+    buffer_printf(out, "%s %d\n", file_format.format, file_format.version);
     buffer_printf(out, "name %s\n", identity->name);
     buffer_printf(out, "member_id %016" PRIx64 "\n", identity->member_id);
     buffer_printf(out, "start_counter %" PRIu64 "\n", identity->start_counter);
@@ -52,7 +51,7 @@ static int identify(struct disk *disk, const char *path, int flags, struct disk_
 /* The text names the file that will hold it, which is the spare one until it is renamed. */
 int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
                   struct reason *why) {
-    char spare[PATH_SIZE];
+    char spare[SMALL_FILE_PATH_SIZE];
     (void)snprintf(spare, sizeof(spare), "%s/identity.new", dir);
     struct disk_file_id file = identity->file;
     int rc = identity->is_copy ? 0 : identify(disk, spare, DISK_WRITE | DISK_CREATE, &file);
@@ -109,48 +108,23 @@ static bool decode_file(const char *line, struct identity *out) {
                   &out->file.number, &out->file.born_ns) == 3;
 }
 
-static bool decode_line(const char *line, struct identity *out) {
-    int version;
+static bool decode_line(void *arg, const char *line) {
+    struct identity *out = arg;
     return sscanf(line, "name %63s", out->name) == 1 ||
            sscanf(line, "member_id %" SCNx64, &out->member_id) == 1 ||
            sscanf(line, "start_counter %" SCNu64, &out->start_counter) == 1 ||
            sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
            sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
-           sscanf(line, FORMAT " %d", &version) == 1 || decode_log_made(line, out) ||
-           decode_model(line, out) || decode_member(line, out) || decode_grown(line, out) ||
-           decode_file(line, out);
-}
-
-static int decode(char *text, size_t size, const char *path, struct identity *out,
-                  struct reason *why) {
-    int rc = small_text_check(text, size, path, FORMAT, FORMAT_VERSION, why);
-    if (rc != 0) {
-        return rc;
-    }
-    *out = (struct identity){.model = MODEL_KV};
-    char *rest = text;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        if (line[0] != '\0' && !decode_line(line, out)) {
-            return reason_set(why, LKV_EDAMAGED, "%s: cannot understand \"%.100s\"", path, line);
-        }
-    }
-    if (out->member_id == 0 || out->name[0] == '\0') {
-        return reason_set(why, LKV_EDAMAGED, "%s: name or member_id is missing", path);
-    }
-    return 0;
+           decode_log_made(line, out) || decode_model(line, out) || decode_member(line, out) ||
+           decode_grown(line, out) || decode_file(line, out);
 }
 
 int identity_load(struct disk *disk, const char *dir, struct identity *out, struct reason *why) {
-    char path[PATH_SIZE];
-    (void)snprintf(path, sizeof(path), "%s/identity", dir);
-    char *text = NULL;
-    size_t size = 0;
-    int rc = small_file_load(disk, path, FILE_MAX, &text, &size, why);
-    if (rc != 0) {
-        return rc;
+    *out = (struct identity){.model = MODEL_KV};
+    int rc = small_text_load(disk, dir, "identity", &file_format, decode_line, out, why);
+    if (rc == 0 && (out->member_id == 0 || out->name[0] == '\0')) {
+        rc = reason_set(why, LKV_EDAMAGED, "%s/identity: name or member_id is missing", dir);
     }
-    rc = decode(text, size, path, out, why);
-    mem_free(text);
     return rc;
 }
 
@@ -172,7 +146,7 @@ static bool same_file(const struct disk_file_id *stored, const struct disk_file_
 
 int identity_check_place(struct disk *disk, const char *dir, const struct identity *identity,
                          struct reason *why) {
-    char path[PATH_SIZE];
+    char path[SMALL_FILE_PATH_SIZE];
     struct disk_file_id found = {0};
     (void)snprintf(path, sizeof(path), "%s/identity", dir);
     int rc = identify(disk, path, DISK_READ, &found);

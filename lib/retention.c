@@ -1,14 +1,13 @@
 #include "lib/retention.h"
 
 #include "base/buffer.h"
-#include "base/crc.h"
-#include "base/mem.h"
 #include "lib/small_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { FORMAT_VERSION = 1, FILE_MAX = 64 * 1024, CHECKSUM_LINE = 20 };
+static const struct small_text file_format = {
+    .format = "ledgerkv-retention", .version = 1, .size_max = 64 * 1024};
 
 /* ------------------------------------------------------------------ holds and samples */
 
@@ -128,15 +127,11 @@ void retention_decide(const struct retention *retention, const struct retention_
 
 /* ------------------------------------------------------------------ the file */
 
-static void checksum_line(struct slice lines, char out[static CHECKSUM_LINE]) {
-    (void)snprintf(out, CHECKSUM_LINE, "crc32c %08" PRIx32 "\n", crc32c(0, lines));
-}
-
 int retention_save(struct disk *disk, const char *dir, const struct retention *retention,
                    struct reason *why) {
     struct buffer text;
     buffer_init(&text);
-    buffer_printf(&text, "ledgerkv-retention %d\n", FORMAT_VERSION);
+    buffer_printf(&text, "%s %d\n", file_format.format, file_format.version);
     for (size_t i = 0; i < retention->hold_count; i++) {
         buffer_printf(&text, "hold %s %" PRIu64 "\n", retention->holds[i].name,
                       retention->holds[i].keep_from);
@@ -145,16 +140,15 @@ int retention_save(struct disk *disk, const char *dir, const struct retention *r
         buffer_printf(&text, "sample %" PRIu64 " %" PRIu64 "\n", retention->samples[i].wall_ms,
                       retention->samples[i].index);
     }
-    char checksum[CHECKSUM_LINE];
-    checksum_line(buffer_slice(&text), checksum);
-    buffer_printf(&text, "%s", checksum);
+    small_text_seal(&text);
     int rc = text.failed ? reason_set(why, LKV_ENOMEM, "no memory for the holds")
                          : small_file_save(disk, dir, "retention", buffer_slice(&text), why);
     buffer_fini(&text);
     return rc;
 }
 
-static bool decode_line(const char *line, struct retention *out) {
+static bool decode_line(void *arg, const char *line) {
+    struct retention *out = arg;
     struct retention_hold hold = {.keep_from = 0};
     struct retention_sample sample = {0};
     int end = 0;
@@ -172,48 +166,9 @@ static bool decode_line(const char *line, struct retention *out) {
     return false;
 }
 
-static int decode(char *text, size_t size, struct retention *out, struct reason *why) {
-    int version = 0;
-    char *last = strstr(text, "\ncrc32c ");
-    if (sscanf(text, "ledgerkv-retention %d", &version) != 1 || last == NULL ||
-        strlen(text) != size) {
-        return reason_set(why, LKV_EDAMAGED, "it is no list of holds with a checksum");
-    }
-    if (version != FORMAT_VERSION) {
-        return reason_set(why, LKV_EVERSION, "format version %d, this program knows %d", version,
-                          FORMAT_VERSION);
-    }
-    char expected[CHECKSUM_LINE];
-    checksum_line(slice_of(text, (size_t)(last + 1 - text)), expected);
-    if (strcmp(last + 1, expected) != 0) {
-        return reason_set(why, LKV_EDAMAGED, "its last line is \"%.40s\", expected \"%.15s\"",
-                          last + 1, expected);
-    }
-    last[1] = '\0';
-    char *rest = strchr(text, '\n') + 1;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        if (line[0] != '\0' && !decode_line(line, out)) {
-            return reason_set(why, LKV_EDAMAGED, "cannot understand \"%.100s\"", line);
-        }
-    }
-    return 0;
-}
-
 int retention_load(struct disk *disk, const char *dir, struct retention *out, struct reason *why) {
-    char path[SMALL_FILE_PATH_SIZE];
     *out = (struct retention){0};
-    (void)snprintf(path, sizeof(path), "%s/retention", dir);
-    char *text = NULL;
-    size_t size = 0;
     struct reason inner = {{0}};
-    int rc = small_file_load(disk, path, FILE_MAX, &text, &size, &inner);
-    if (rc == LKV_ENOENT) {
-        return 0;
-    }
-    if (rc != 0) {
-        return reason_set(why, rc, "%s", inner.text);
-    }
-    rc = decode(text, size, out, &inner);
-    mem_free(text);
-    return rc == 0 ? 0 : reason_set(why, rc, "%s: %s", path, inner.text);
+    int rc = small_text_load(disk, dir, "retention", &file_format, decode_line, out, &inner);
+    return rc == 0 || rc == LKV_ENOENT ? 0 : reason_set(why, rc, "%s", inner.text);
 }

@@ -6,15 +6,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { FORMAT_VERSION = 1, FILE_MAX = 16 * 1024 };
-#define FORMAT "ledgerkv-seen"
+static const struct small_text file_format = {
+    .format = "ledgerkv-seen", .version = 1, .size_max = 16 * 1024};
 
 /* ------------------------------------------------------------------ the file */
 
 int seen_save(struct disk *disk, const char *dir, const struct seen *seen, struct reason *why) {
     struct buffer text;
     buffer_init(&text);
-    buffer_printf(&text, FORMAT " %d\n", FORMAT_VERSION);
+    buffer_printf(&text, "%s %d\n", file_format.format, file_format.version);
     for (size_t i = 0; i < seen->count; i++) {
         const struct seen_peer *peer = &seen->peers[i];
         buffer_printf(&text, "peer %s %016" PRIx64 " %" PRIu64 " %016" PRIx64 " %" PRIu64 " %s\n",
@@ -28,7 +28,8 @@ int seen_save(struct disk *disk, const char *dir, const struct seen *seen, struc
     return rc;
 }
 
-static bool decode_peer(const char *line, struct seen *out) {
+static bool decode_peer(void *arg, const char *line) {
+    struct seen *out = arg;
     if (out->count == OPTION_PEERS_MAX) {
         return false;
     }
@@ -48,39 +49,14 @@ static bool decode_peer(const char *line, struct seen *out) {
     return true;
 }
 
-static int decode(char *text, size_t size, const char *path, struct seen *out, struct reason *why) {
-    int rc = small_text_check(text, size, path, FORMAT, FORMAT_VERSION, why);
-    if (rc != 0) {
-        return rc;
-    }
-    char *rest = strchr(text, '\n') + 1;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        if (line[0] != '\0' && !decode_peer(line, out)) {
-            return reason_set(why, LKV_EDAMAGED, "%s: cannot understand \"%.100s\"", path, line);
-        }
-    }
-    return 0;
-}
-
 int seen_load(struct disk *disk, const char *dir, struct seen *out, struct reason *why) {
-    char path[SMALL_FILE_PATH_SIZE];
     *out = (struct seen){0};
-    (void)snprintf(path, sizeof(path), "%s/seen", dir);
-    char *text = NULL;
-    size_t size = 0;
     struct reason inner = {{0}};
-    int rc = small_file_load(disk, path, FILE_MAX, &text, &size, &inner);
-    if (rc == LKV_ENOENT) {
-        return 0;
+    int rc = small_text_load(disk, dir, "seen", &file_format, decode_peer, out, &inner);
+    if (rc == LKV_EDAMAGED || rc == LKV_EVERSION) {
+        return reason_set(why, rc, "%s (removing it loses no data, only who was seen)", inner.text);
     }
-    if (rc != 0) {
-        return reason_set(why, rc, "%s", inner.text);
-    }
-    rc = decode(text, size, path, out, &inner);
-    mem_free(text);
-    return rc == 0 ? 0
-                   : reason_set(why, rc, "%s (removing it loses no data, only who was seen)",
-                                inner.text);
+    return rc == 0 || rc == LKV_ENOENT ? 0 : reason_set(why, rc, "%s", inner.text);
 }
 
 /* ------------------------------------------------------------------ lives */

@@ -127,28 +127,50 @@ void small_text_seal(struct buffer *text) {
     buffer_printf(text, "%s", checksum);
 }
 
-int small_text_check(char *text, size_t size, const char *path, const char *format, int version,
-                     struct reason *why) {
+/* Cuts off the checksum line. */
+static int check_text(char *text, size_t size, const char *path, const struct small_text *expected,
+                      struct reason *why) {
+    const char *format = expected->format;
     size_t name = strlen(format);
     int found = 0;
     if (strncmp(text, format, name) != 0 || sscanf(text + name, " %d", &found) != 1) {
         return reason_set(why, LKV_EDAMAGED, "%s: does not begin with \"%s\"", path, format);
     }
-    if (found != version) {
+    if (found != expected->version) {
         return reason_set(why, LKV_EVERSION, "%s: format version %d, this program knows %d", path,
-                          found, version);
+                          found, expected->version);
     }
     char *last = strstr(text, "\ncrc32c ");
     if (last == NULL) {
         return reason_set(why, LKV_EDAMAGED, "%s: the checksum line is missing (%zu bytes)", path,
                           size);
     }
-    char expected[CHECKSUM_LINE];
-    checksum_line(slice_of(text, (size_t)(last + 1 - text)), expected);
-    if (strcmp(last + 1, expected) != 0 || strlen(text) != size) {
+    char checksum[CHECKSUM_LINE];
+    checksum_line(slice_of(text, (size_t)(last + 1 - text)), checksum);
+    if (strcmp(last + 1, checksum) != 0 || strlen(text) != size) {
         return reason_set(why, LKV_EDAMAGED, "%s: its last line is \"%.40s\", expected \"%.15s\"",
-                          path, last + 1, expected);
+                          path, last + 1, checksum);
     }
     last[1] = '\0';
     return 0;
+}
+
+int small_text_load(struct disk *disk, const char *dir, const char *name,
+                    const struct small_text *expected, bool (*line)(void *arg, const char *line),
+                    void *arg, struct reason *why) {
+    char path[SMALL_FILE_PATH_SIZE];
+    char *text = NULL;
+    size_t size = 0;
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    int rc = small_file_load(disk, path, expected->size_max, &text, &size, why);
+    rc = rc == 0 ? check_text(text, size, path, expected, why) : rc;
+    char *rest = rc == 0 ? strchr(text, '\n') + 1 : NULL;
+    while (rc == 0 && rest != NULL) {
+        const char *next = strsep(&rest, "\n");
+        if (next[0] != '\0' && !line(arg, next)) {
+            rc = reason_set(why, LKV_EDAMAGED, "%s: cannot understand \"%.100s\"", path, next);
+        }
+    }
+    mem_free(text);
+    return rc;
 }

@@ -30,9 +30,18 @@ MUST_USE int small_file_load(struct disk *disk, const char *path, size_t size_ma
  * Appends that line. */
 void small_text_seal(struct buffer *text);
 
-/* LKV_EDAMAGED or LKV_EVERSION, with the path, unless the text is of this format and version and whole;
- * then its checksum line is cut off. */
-MUST_USE int small_text_check(char *text, size_t size, const char *path, const char *format,
-                              int version, struct reason *why);
+struct small_text {
+    const char *format; /* the first line's name */
+    int version;
+    size_t size_max; /* of the file, in bytes */
+};
+
+/* Reads DIR/NAME and gives each line between the first and the last to `line`, which returns false when
+ * it cannot understand it. LKV_EDAMAGED or LKV_EVERSION, with the path, unless the text is of this format
+ * and version, whole and understood; LKV_ENOENT. */
+MUST_USE int small_text_load(struct disk *disk, const char *dir, const char *name,
+                             const struct small_text *expected,
+                             bool (*line)(void *arg, const char *line), void *arg,
+                             struct reason *why);
 
 #endif
