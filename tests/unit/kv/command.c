@@ -216,3 +216,16 @@ Test(kv_command, refuses_other_types_in_every_place) {
                                              0x93, 0xc4, 0x01, 'k',  0xc4, 0x00, 0xff};
     cr_assert_eq(decode(negative_lease, sizeof(negative_lease)), LKV_EPROTOCOL);
 }
+
+/* Clients of etcd's protocol hold lease ids as signed 64-bit numbers. */
+Test(kv_command, refuses_a_lease_beyond_63_bits) {
+    static const uint8_t largest[] = {0x94, 0x01, 0x01, 0x94, 0x00, 0x00, 0x00, 0x00,
+                                      0x93, 0xc4, 0x01, 'k',  0xc4, 0x00, 0xcf, 0x7f,
+                                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    uint8_t beyond[sizeof(largest)];
+    cr_assert_eq(decode(largest, sizeof(largest)), 0);
+    memcpy(beyond, largest, sizeof(beyond));
+    memset(beyond + 15, 0, 8);
+    beyond[15] = 0x80;
+    cr_assert_eq(decode(beyond, sizeof(beyond)), LKV_EPROTOCOL);
+}
