@@ -27,7 +27,8 @@ enum wire_method {
     WIRE_SESSION_CLOSE,
     WIRE_APPEND,
     WIRE_LOG_READ,
-    WIRE_LOG_SPAN
+    WIRE_LOG_SPAN,
+    WIRE_SESSION_KEEP
 };
 
 /* On the wire: numbers never change meaning. */

@@ -26,6 +26,7 @@ static const struct method_row methods[] = {
     {"append", WIRE_APPEND, 3, true, true},
     {"read", WIRE_LOG_READ, 4, false, false},
     {"span", WIRE_LOG_SPAN, 2, true, false},
+    {"session_keep", WIRE_SESSION_KEEP, 2, true, false},
 };
 
 /* Behind the flags stand an append's count of refusals, and the session of a write: they may be left out
@@ -135,6 +136,7 @@ static void pack_arguments(msgpack_packer *packer, const struct wire_call *call)
         pack_timeout_and_flags(packer, call);
         break;
     case WIRE_SESSION_CLOSE:
+    case WIRE_SESSION_KEEP:
         msgpack_pack_uint64(packer, call->session);
         pack_timeout_and_flags(packer, call);
         break;
@@ -347,6 +349,7 @@ static void take_arguments(struct arguments *arguments, struct wire_decoder *dec
         take_timeout_and_flags(arguments, out);
         break;
     case WIRE_SESSION_CLOSE:
+    case WIRE_SESSION_KEEP:
         out->session = take_number(arguments, "session");
         take_timeout_and_flags(arguments, out);
         break;

@@ -387,6 +387,8 @@ void node_feature_turn(struct node *node);
 
 /* lib/node_session.c: the leader ends sessions that are silent */
 void node_session_touch(struct node *node, uint64_t id);
+void node_session_keep(struct node *node, struct request *request); /* to whoever leads */
+void node_session_kept(struct node *node, struct request *request); /* a quorum still followed */
 void node_session_look(struct node *node, uint64_t now_ns);
 uint64_t node_session_deadline(const struct node *node);
 void node_session_fini(struct node *node);

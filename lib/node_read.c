@@ -239,6 +239,10 @@ static bool counts_many(struct node *node, const struct request *request) {
 }
 
 void node_answer_read(struct node *node, struct request *request) {
+    if (request->op == REQUEST_SESSION_KEEP) {
+        node_session_kept(node, request);
+        return;
+    }
     if (counts_many(node, request)) {
         count_keys(node, request);
     } else {

@@ -354,7 +354,8 @@ static bool is_session_command(const struct request *request) {
 static bool fits_model(const struct node *node, const struct request *request) {
     switch (request->op) {
     case REQUEST_STATUS:
-    case REQUEST_DIGEST: return true;
+    case REQUEST_DIGEST:
+    case REQUEST_SESSION_KEEP: return true;
     case REQUEST_WRITE: return node->identity.model != MODEL_LOG || is_session_command(request);
     case REQUEST_GET:
     case REQUEST_RANGE: return node->identity.model != MODEL_LOG;
@@ -404,6 +405,8 @@ void node_route(struct node *node, struct request *request) {
                      node->dir, node->options.id, (unsigned long long)node->identity.cluster_id);
     } else if (is_write(request)) {
         route_write(node, request);
+    } else if (request->op == REQUEST_SESSION_KEEP) {
+        node_session_keep(node, request);
     } else if (node->offline) {
         node_answer_read(node, request);
     } else if (!node->running) {

@@ -1,12 +1,15 @@
 /* Which sessions the leader has not heard of for their ttl, and what it proposes then (rule 26).
  *
  *      sessions of the state machine ──(every 250 ms)──> clocks ──(silent for ttl)──> SESSION_EXPIRE entry
- *      appended or applied commands ──(touch)────────────────^
+ *      appended or applied commands, keep-alives ──(touch)───^
  *
  * Nothing ends but by that entry, so all replicas agree. A session ends late rather than early: a new
  * leader starts every clock anew; a clock stands still while this process does not run, since a client
  * may have spoken meanwhile without being heard; and the entry is fenced by the term, so that it cannot
- * be carried over to another leader's. */
+ * be carried over to another leader's.
+ *
+ * A keep-alive is no entry: it is heard when it comes, and answered when a quorum round that began later
+ * has shown that no other leader may be counting (rule 27 has the same for leases). */
 #include "lib/node.h"
 
 #include "base/mem.h"
@@ -42,6 +45,52 @@ void node_session_touch(struct node *node, uint64_t id) {
         clock->active_ns = worked_ns(node, node_now(node));
     }
 }
+
+/* ------------------------------------------------------------------ keep-alives */
+
+void node_session_keep(struct node *node, struct request *request) {
+    if (!node->running || node->offline || node->leader == RAFT_NOBODY) {
+        node_wait_for_leader(node, request);
+    } else if (node->role == RAFT_LEADER) {
+        node_session_touch(node, request->session);
+        node_read_add(node, request);
+    } else {
+        node_forward(node, request);
+    }
+}
+
+static bool is_open(const struct node *node, uint64_t id) {
+    struct kv_session session;
+    size_t low = 0, high = SIZE_MAX / 2;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (node->state->session_at(node, middle, &session) && session.id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return node->state->session_at(node, low, &session) && session.id == id;
+}
+
+void node_session_kept(struct node *node, struct request *request) {
+    struct session_clocks *clocks = &node->session_clocks;
+    struct session_clock *clock = clocks->count > 0 ? find(clocks, request->session) : NULL;
+    if (node->role !=
+        RAFT_LEADER) { /* it was one when this was heard: the next one has to hear it */
+        node_session_keep(node, request);
+    } else if (!is_open(node, request->session)) {
+        request_fail(request, LKV_ESESSION, "there is no session %llu",
+                     (unsigned long long)request->session);
+    } else if (clock != NULL && clock->expiring) {
+        request_fail(request, LKV_EBUSY, "the end of session %llu is proposed already",
+                     (unsigned long long)request->session);
+    } else {
+        request_finish(request);
+    }
+}
+
+/* ------------------------------------------------------------------ ends */
 
 bool node_leads_ready(const struct node *node) {
     if (!node->running || node->closing || node->stop_rc != 0 || node->role != RAFT_LEADER) {

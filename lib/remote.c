@@ -274,6 +274,7 @@ static enum wire_method method_of(enum request_op op) {
     case REQUEST_APPEND: return WIRE_APPEND;
     case REQUEST_LOG_READ: return WIRE_LOG_READ;
     case REQUEST_LOG_SPAN: return WIRE_LOG_SPAN;
+    case REQUEST_SESSION_KEEP: return WIRE_SESSION_KEEP;
     case REQUEST_LOG_HOLD: break; /* a node's own */
     }
     return WIRE_PING;
@@ -291,7 +292,7 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .records = remote->records,
                               .record_count = request->record_count,
                               .in_term = request->in_term,
-                              .session = request->op == REQUEST_APPEND ? request->session : 0,
+                              .session = request->op != REQUEST_WRITE ? request->session : 0,
                               .seq = request->seq,
                               .acked_below = request->acked_below,
                               .refusals = remote->refused_appends,

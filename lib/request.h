@@ -20,7 +20,8 @@ enum request_op {
     REQUEST_APPEND, /* records of the log itself: `records` */
     REQUEST_LOG_READ,
     REQUEST_LOG_SPAN,
-    REQUEST_LOG_HOLD /* a node's own; key: the name */
+    REQUEST_LOG_HOLD,    /* a node's own; key: the name */
+    REQUEST_SESSION_KEEP /* the leader is to know that `session` lives on */
 };
 
 struct request {
@@ -36,7 +37,7 @@ struct request {
     struct blob *bytes;    /* owned; what key and end point into (reads) */
     struct slice key, end; /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
     struct blob *command;  /* owned; REQUEST_WRITE */
-    uint64_t session;      /* REQUEST_WRITE, REQUEST_APPEND: that it belongs to; 0: none */
+    uint64_t session;      /* writes, appends, REQUEST_SESSION_KEEP: that it belongs to; 0: none */
 
     /* However often it is sent, it takes effect once (rule 26): so it is sent again when nobody knows
      * what became of it, until its deadline. */

@@ -66,6 +66,11 @@ static int fill_session(const struct wire_call *call, const struct limits *limit
     return encode(&command, request, why);
 }
 
+static int fill_keep(const struct wire_call *call, struct request *request, struct reason *why) {
+    request->session = call->session;
+    return call->session != 0 ? 0 : reason_set(why, LKV_EINVAL, "no session has the id 0");
+}
+
 /* The leader says how many sessions there may be, whatever its client believes. */
 static int encode_foreign(const struct limits *limits, struct kv_command *command,
                           struct slice bytes, struct request *request, struct reason *why) {
@@ -150,6 +155,7 @@ static enum request_op op_of(enum wire_method method) {
     case WIRE_APPEND: return REQUEST_APPEND;
     case WIRE_LOG_READ: return REQUEST_LOG_READ;
     case WIRE_LOG_SPAN: return REQUEST_LOG_SPAN;
+    case WIRE_SESSION_KEEP: return REQUEST_SESSION_KEEP;
     case WIRE_PING:
     case WIRE_PUT:
     case WIRE_DELETE:
@@ -177,6 +183,7 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
         request->wait = call->wait;
         break;
     case WIRE_LOG_SPAN: request->how = call->how; break;
+    case WIRE_SESSION_KEEP: return fill_keep(call, request, why);
     case WIRE_STATUS:
     case WIRE_DIGEST:
     case WIRE_PING: break;
@@ -189,6 +196,7 @@ static size_t reply_bytes(const struct request *request) {
     case REQUEST_WRITE:
     case REQUEST_APPEND:
     case REQUEST_LOG_SPAN:
+    case REQUEST_SESSION_KEEP:
     case REQUEST_LOG_HOLD: return 0;
     /* One that waits occupies nothing; many of them must not keep a connection from being read. */
     case REQUEST_LOG_READ: return request->wait ? GET_REPLY_BYTES : PAGE_REPLY_BYTES;

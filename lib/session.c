@@ -267,21 +267,13 @@ static void on_renewed(struct request *request) {
 }
 
 static struct request *renewal(struct lkv_session *session, uint64_t now_ns) {
-    const struct kv_command command = {
-        .op = KV_SESSION_OPEN, .session = session->id, .ttl_ms = session->ttl_ms};
-    struct request *request = request_new(REQUEST_WRITE);
+    struct request *request = request_new(REQUEST_SESSION_KEEP);
     if (request == NULL) {
         return NULL;
     }
-    request->command = kv_command_encode(&command);
-    if (request->command == NULL) {
-        request_free(request);
-        return NULL;
-    }
-    request->cost = sizeof(*request) + sizeof(*request->reply) + request->command->size;
+    request->cost = sizeof(*request) + sizeof(*request->reply);
     request->deadline_ns = now_ns + session->ttl_ms * MS_NS / RENEWALS_PER_TTL;
     request->session = session->id;
-    request->repeatable = true;
     request->on_finish = on_renewed;
     request->owner = session;
     return request;

@@ -72,6 +72,7 @@ static void add(struct sim_summary *total, const struct sim_summary *one) {
     total->counts.images += one->counts.images;
     total->counts.sessions += one->counts.sessions;
     total->counts.repeated += one->counts.repeated;
+    total->counts.kept += one->counts.kept;
     total->counts.expired += one->counts.expired;
     total->counts.undecided += one->counts.undecided;
     total->counts.rots += one->counts.rots;
@@ -127,11 +128,11 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            " operations: %" PRIu64 " done, %" PRIu64 " negative, %" PRIu64 " not done, %" PRIu64
            " unknown\n%" PRIu64 " leaders, %" PRIu64 " starts of nodes, %" PRIu64
            " images installed; %" PRIu64 " sessions, %" PRIu64 " writes repeated, %" PRIu64
-           " expired; faults:",
+           " expired, %" PRIu64 " keep-alives; faults:",
            hunt->seeds, (double)hunt->total.virtual_ns / 3600e9, seconds, hunt->total.events,
            counts->ops, counts->done, counts->negative, counts->not_done, counts->unknown,
            counts->leaders, counts->starts, counts->images, counts->sessions, counts->repeated,
-           counts->expired);
+           counts->expired, counts->kept);
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         printf(" %s %" PRIu64, sim_fault_name((enum sim_fault_kind)i), counts->faults[i]);
     }

@@ -24,6 +24,7 @@ static const struct number numbers[] = {
     NUMBER(retention_bytes),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),
+    NUMBER(keep_permille),
     NUMBER(late_permille),
     NUMBER(upgrade_permille),
     NUMBER(keys),

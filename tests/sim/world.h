@@ -67,6 +67,7 @@ struct sim_plan {
     uint64_t timeout_ms;
     uint32_t session_permille; /* of a client's writes that are in its session */
     uint64_t session_ttl_ms;
+    uint32_t keep_permille; /* of a client's turns with a session that say keep-alive */
     bool log_mode;
     uint64_t retention_bytes;
     uint32_t late_permille;    /* of stepping_down messages that a program frees late */
@@ -163,7 +164,7 @@ struct sim_client {
 struct sim_counts {
     uint64_t faults[SIM_FAULTS];
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
-    uint64_t sessions, repeated, expired;
+    uint64_t sessions, repeated, expired, kept;
     uint64_t rots, filled; /* entries */
     uint64_t undecided;    /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
@@ -258,6 +259,7 @@ enum sim_call_kind {
     SIM_DELETE_RANGE,
     SIM_RANGE,
     SIM_SESSION_OPEN,
+    SIM_SESSION_KEEP,
     SIM_APPEND, /* log mode, from here on */
     SIM_LOG_READ,
     SIM_LOG_SPAN,

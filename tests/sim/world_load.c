@@ -139,6 +139,9 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     }
     world->counts.done += outcome == LKV_DONE;
     world->counts.negative += outcome == LKV_NEGATIVE;
+    if (op->kind == SIM_SESSION_KEEP) {
+        return;
+    }
     if (!lkv_msg_u64(reply, "index", &index)) {
         sim_world_fail(world, "an answer (%s) says no index", error_name(lkv_msg_rc(reply)));
     } else if (sim_call_is_write(op)) {
@@ -158,6 +161,7 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_DELETE_RANGE] = "delete-range",
                                          [SIM_RANGE] = "range",
                                          [SIM_SESSION_OPEN] = "session-open",
+                                         [SIM_SESSION_KEEP] = "keep-alive",
                                          [SIM_APPEND] = "append",
                                          [SIM_LOG_READ] = "read",
                                          [SIM_LOG_SPAN] = "span",
@@ -174,10 +178,27 @@ static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) 
 
 /* ------------------------------------------------------------------ sessions */
 
+/* It says nothing of any write. */
+static void kept_alive(struct sim_call *op, int rc) {
+    struct sim_world *world = op->node->world;
+    struct sim_session *session = sim_session_find(&world->model.sessions, op->session);
+    if (rc == 0 && op->submitted_ns > session->active_ns) {
+        session->active_ns = op->submitted_ns;
+    }
+    world->counts.kept += rc == 0;
+    if (rc == LKV_ESESSION && session->open) {
+        sim_world_fail(world, "session %" PRIu64 " is said to have ended", op->session);
+    }
+}
+
 static void session_answered(struct sim_call *op, const struct lkv_msg *reply, int rc) {
     struct sim_client *client = op->client;
     struct sim_world *world = op->node->world;
     uint64_t id = 0;
+    if (op->kind == SIM_SESSION_KEEP) {
+        kept_alive(op, rc);
+        return;
+    }
     if (op->kind == SIM_SESSION_OPEN) {
         client->opening = false;
         if (rc == 0 && lkv_msg_u64(reply, "session", &id)) {
@@ -296,6 +317,14 @@ static struct request *make_open(const struct sim_world *world, const struct sim
     return write_request(op, &command);
 }
 
+static struct request *make_keep(const struct sim_call *op) {
+    struct request *request = request_new(REQUEST_SESSION_KEEP);
+    ASSERT(request != NULL);
+    request->session = op->session;
+    request->cost = 64;
+    return request;
+}
+
 static struct request *make_write(struct sim_world *world, const struct sim_call *op) {
     static const struct limits limits = {.key_bytes_max = 8192, .value_bytes_max = 1 << 20};
     char from[SIM_KEY_SIZE], to[SIM_KEY_SIZE];
@@ -361,10 +390,11 @@ static void submit(struct sim_call *op, uint64_t timeout_ms) {
     const struct session_call call = {.id = op->session,
                                       .seq = op->seq,
                                       .acked_below = op->seq != 0 ? acked_below(op->client) : 0};
-    struct request *request = op->kind == SIM_SESSION_OPEN ? make_open(world, op)
-                              : sim_call_is_log(op)        ? sim_log_request(op, &call)
-                              : sim_call_is_write(op)      ? make_write(world, op)
-                                                           : make_read(op);
+    struct request *request = op->kind == SIM_SESSION_OPEN   ? make_open(world, op)
+                              : op->kind == SIM_SESSION_KEEP ? make_keep(op)
+                              : sim_call_is_log(op)          ? sim_log_request(op, &call)
+                              : sim_call_is_write(op)        ? make_write(world, op)
+                                                             : make_read(op);
     op->submitted_ns = world->time.now_ns;
     sim_history_begin(op);
     request->on_finish = on_finish;
@@ -435,6 +465,12 @@ static struct sim_call *session_op(struct sim_client *client, struct sim_node *n
     if (client->session == 0) {
         client->opening = true;
         return make_op(node, SIM_SESSION_OPEN, 0);
+    }
+    if (world->plan.keep_permille > 0 &&
+        prng_below(&world->prng_load, 1000) < world->plan.keep_permille) {
+        struct sim_call *op = make_op(node, SIM_SESSION_KEEP, 0);
+        op->session = client->session;
+        return op;
     }
     for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
         struct sim_doubt *doubt = &client->doubts[i];

@@ -111,6 +111,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     /* What is new comes last: all before it stays as it was for each seed. */
     plan.late_permille = (uint32_t)PICK(&prng, 0, 0, 300, 1000);
     plan.upgrade_permille = (uint32_t)PICK(&prng, 0, 0, 100, 500);
+    plan.keep_permille = (uint32_t)PICK(&prng, 0, 0, 100, 900);
     return plan;
 }
 

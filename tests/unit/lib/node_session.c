@@ -232,3 +232,23 @@ Test(lib_node_session, the_leader_says_how_many_there_may_be) {
     cr_assert_eq(lkv_close(db, 0), 0);
     cr_assert_eq(lkv_session_close(sessions[1], WAIT_MS), 0, "after its handle");
 }
+
+/* An idle session lives on, on a node that follows too, and writes nothing for it. */
+Test(lib_node_session, an_idle_session_is_kept_alive_without_entries) {
+    open_all(&world);
+    int leader = find_leader(&world);
+    struct lkv *client = connect_to(&world, (leader + 1) % NODES);
+    struct lkv_session *idle = open_session(world.nodes[(leader + 2) % NODES], 0, 1000);
+    struct lkv_session *other = open_session(client, 0, 1000);
+    uint64_t last = status_number(world.nodes[leader], "last");
+    sleep_ms(3500);
+    int now_leads = find_leader(&world);
+    if (now_leads == leader) { /* else an election wrote an entry of its own */
+        cr_expect_eq(status_number(world.nodes[leader], "last"), last);
+    }
+    (void)put_once(idle, 1, "a");
+    (void)put_once(other, 1, "b");
+    cr_assert_eq(lkv_session_close(idle, WAIT_MS), 0);
+    cr_assert_eq(lkv_session_close(other, WAIT_MS), 0);
+    cr_assert_eq(lkv_close(client, 0), 0);
+}

@@ -19,7 +19,10 @@ static struct {
 } fake;
 
 static struct kv_command command_of(const struct request *request) {
-    struct kv_command command;
+    struct kv_command command = {.op = KV_PUT};
+    if (request->op == REQUEST_SESSION_KEEP) {
+        return command; /* it has none */
+    }
     cr_assert_eq(kv_command_decode(blob_slice(request->command), &command, NULL), 0);
     return command;
 }
@@ -213,8 +216,7 @@ Test(lib_session, says_keep_alive_when_nothing_else_was_said) {
     cr_assert_eq(sessions_turn(db, due), UINT64_C(15) * SECOND, "a write is as good");
     fake.now_ns = UINT64_C(15) * SECOND;
     cr_assert_eq(sessions_turn(db, fake.now_ns), UINT64_MAX, "one is under way");
-    struct kv_command command = command_of(fake.kept[1]);
-    cr_assert(command.op == KV_SESSION_OPEN && command.session == 50 && command.ttl_ms == 30000);
+    cr_assert(fake.kept[1]->op == REQUEST_SESSION_KEEP && fake.kept[1]->session == 50);
     cr_assert_eq(sessions_turn(db, fake.now_ns), UINT64_MAX);
     answer(LKV_ETIMEOUT);
     cr_assert_eq(sessions_turn(db, fake.now_ns), fake.now_ns + 30000 / 20 * UINT64_C(1000000));
