@@ -143,6 +143,7 @@ struct sim_node {
     size_t appended_at;
     /* Of all lives. */
     uint64_t holds[SIM_CLIENTS_MAX]; /* log mode: durable for certain; 0: none is */
+    uint64_t hold_calls[SIM_CLIENTS_MAX];
     uint64_t durable_led_term;       /* it led in it, so its disk must know it */
 };
 

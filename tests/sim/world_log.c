@@ -46,6 +46,7 @@ void sim_log_draw(struct sim_call *op) {
         op->kind = SIM_HOLD;
         op->from = prng_below(prng, 3) == 0 ? 0 : draw_index(world, prng);
         op->node->holds[op->client->number] = 0; /* until it is done nobody can rely on either */
+        op->order = ++op->node->hold_calls[op->client->number];
     }
 }
 
@@ -221,7 +222,7 @@ void sim_log_judge(const struct sim_call *op, const struct lkv_msg *reply) {
         judge_read(op, reply);
     } else if (op->kind == SIM_LOG_SPAN) {
         judge_span(op, reply);
-    } else if (op->client != NULL) {
+    } else if (op->client != NULL && op->order == op->node->hold_calls[op->client->number]) {
         op->node->holds[op->client->number] = op->from;
         world->counts.held += op->from != 0;
     }
