@@ -1,13 +1,16 @@
-/* kvctl append: records at the end of a log (serve --model log). */
+/* kvctl append: records at the end of a log (serve --model log). With --lines they are appended in sessions,
+ * so each is there once, however often it had to be sent; a line stays unknown only when its time is up. */
 #include "input.h"
 #include "interrupt.h"
 #include "lines.h"
+#include "once.h"
 #include "output.h"
 #include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,9 +61,18 @@ static int append_one(struct store *store, const struct text *record, uint64_t i
 
 /* ------------------------------------------------------------------ one record a line */
 
+struct line_op {
+    uint64_t line;
+    struct once_number number;
+};
+
 struct stream {
     struct store *store;
     struct interrupt interrupt;
+    struct once once;
+    struct line_op *ops;    /* owned; as many as may be in flight */
+    struct line_op **spare; /* owned: a stack of those that are not */
+    size_t spare_count;
     uint64_t in_term, in_flight_max, in_flight, unknown, refused;
     int first_rc;
     struct lkv_msg *first; /* owned: the answer that first_rc comes from */
@@ -70,9 +82,17 @@ struct stream {
 /* Answers come in the order of the lines, since one handle's appends keep theirs; a refusal may come
  * sooner than what was sent before it, so each is told with the number of its line. */
 static void take_answer(struct stream *stream, struct lkv_msg *answer) {
-    uint64_t line = (uint64_t)(uintptr_t)lkv_msg_tag(answer), index = 0;
+    struct line_op *op = lkv_msg_tag(answer);
+    uint64_t line = op->line, index = 0;
     int rc = lkv_msg_rc(answer);
+    stream->spare[stream->spare_count++] = op;
     stream->in_flight--;
+    once_done(&stream->once, op->number);
+    if (rc ==
+        LKV_ESESSION) { /* its lines are told as not appended; later ones get another session */
+        int reopened = once_reopen(&stream->once, op->number);
+        (void)reopened; /* else the next answer says why */
+    }
     if (rc == 0 && lkv_msg_u64(answer, "index", &index)) {
         printf("%" PRIu64 "\t%" PRIu64 "\n", line, index);
         fflush(stdout);
@@ -100,13 +120,16 @@ static void take_some(struct stream *stream) {
 }
 
 static int append_line(struct stream *stream, uint64_t number, struct lkv_bytes record) {
-    while (stream->in_flight >= stream->in_flight_max) {
+    struct once_number seq;
+    while (stream->in_flight >= stream->in_flight_max || !once_take(&stream->once, &seq)) {
         take_answer(stream, store_answer(stream->store));
     }
+    struct line_op *op = stream->spare[--stream->spare_count];
+    *op = (struct line_op){.line = number, .number = seq};
     for (;;) {
-        int rc = lkv_append_submit(stream->store->db, &record, 1, stream->in_term,
-                                   stream->store->cli->timeout_ms, stream->store->queue,
-                                   (void *)(uintptr_t)number);
+        int rc = lkv_append_once_submit(once_session(&stream->once, seq), seq.seq, &record, 1,
+                                        stream->in_term, stream->store->cli->timeout_ms,
+                                        stream->store->queue, op);
         if (rc == LKV_EBUSY && stream->in_flight > 0) {
             take_answer(stream, store_answer(stream->store));
             continue;
@@ -148,19 +171,39 @@ static int append_all(struct stream *stream, struct lines *lines) {
     return 0;
 }
 
+static int stream_open(struct stream *stream) {
+    size_t count = (size_t)stream->in_flight_max;
+    stream->ops = must_realloc(NULL, count * sizeof(*stream->ops));
+    stream->spare = must_realloc(NULL, count * sizeof(*stream->spare));
+    while (stream->spare_count < count) {
+        stream->spare[stream->spare_count] = &stream->ops[stream->spare_count];
+        stream->spare_count++;
+    }
+    int rc = once_open(&stream->once, stream->store->db, count);
+    return rc < 0 ? report_rc(stream->store->cli, rc, NULL, "session: %s", lkv_last_text()) : 0;
+}
+
+static void stream_close(struct stream *stream) {
+    once_close(&stream->once, stream->store->cli->timeout_ms);
+    free(stream->ops);
+    free((void *)stream->spare);
+    lkv_msg_free(stream->first);
+}
+
 static int append_lines(struct store *store, int fd, uint64_t in_term, uint64_t in_flight) {
     struct stream stream = {
         .store = store, .interrupt = {.fd = -1}, .in_term = in_term, .in_flight_max = in_flight};
     struct lines lines = {.fd = fd};
     interrupt_start(&stream.interrupt);
-    int exit = append_all(&stream, &lines);
+    int exit = stream_open(&stream);
+    exit = exit == 0 ? append_all(&stream, &lines) : exit;
     while (stream.in_flight > 0) {
         take_answer(&stream, store_answer(store));
     }
     interrupt_end(&stream.interrupt);
     lines_free(&lines);
     exit = exit == 0 ? report_stream(&stream) : exit;
-    lkv_msg_free(stream.first);
+    stream_close(&stream);
     return exit;
 }
 

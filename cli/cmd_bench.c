@@ -41,7 +41,7 @@ struct slot {
 
     struct history_op op; /* under way; with --history */
     char key[KEY_SIZE_MAX];
-    char *value; /* owned */
+    char *value; /* owned; of appends as many as there are records */
 };
 
 struct bench {
@@ -117,10 +117,49 @@ static int submit_recorded(struct bench *bench, struct slot *slot) {
     return rc;
 }
 
+static int submit_records(struct bench *bench, struct slot *slot) {
+    int64_t timeout_ms = bench->cli->timeout_ms;
+    size_t count = (size_t)bench->batch;
+    return slot->session != NULL
+               ? lkv_append_once_submit(slot->session, slot->op.seq, bench->records, count, 0,
+                                        timeout_ms, bench->store.queue, slot)
+               : lkv_append_submit(slot->db, bench->records, count, 0, timeout_ms,
+                                   bench->store.queue, slot);
+}
+
+/* Each record begins with a number of its own; the history has the first one's. */
+static int append_recorded(struct bench *bench, struct slot *slot) {
+    slot->op.records = bench->batch;
+    slot->op.value = (struct lkv_bytes){slot->key, 0};
+    for (uint64_t i = 0; i < bench->batch; i++) {
+        char *record = slot->value + i * bench->value_size;
+        memcpy(record, bench->value, bench->value_size);
+        int size =
+            snprintf(record, NUMBER_SIZE, "%0*" PRIu64, NUMBER_SIZE - 1, ++bench->next_value);
+        if (i == 0) {
+            memcpy(slot->key, record, (size_t)size);
+            slot->op.value.size = (size_t)size;
+        }
+        record[size] = '.';
+        bench->records[i] = (struct lkv_bytes){record, (size_t)bench->value_size};
+    }
+    history_invoke(bench->history, &slot->op);
+    int rc = submit_records(bench, slot);
+    if (rc < 0) {
+        history_return(bench->history, &slot->op, rc, NULL);
+    }
+    return rc;
+}
+
+static int append(struct bench *bench, struct slot *slot) {
+    slot->op.session = slot->session != NULL ? lkv_session_id(slot->session) : 0;
+    slot->op.seq = slot->session != NULL ? ++slot->seq : 0;
+    return bench->history != NULL ? append_recorded(bench, slot) : submit_records(bench, slot);
+}
+
 static int submit(struct bench *bench, struct slot *slot) {
     if (bench->batch > 0) {
-        return lkv_append_submit(slot->db, bench->records, (size_t)bench->batch, 0,
-                                 bench->cli->timeout_ms, bench->store.queue, slot);
+        return append(bench, slot);
     }
     bool fill = bench->preloading;
     uint64_t number = fill ? bench->preloaded : next_random(bench) % bench->keys;
@@ -410,7 +449,8 @@ static void make_slots(struct bench *bench) {
                                         .op = {.process = i}};
         bench->idle[i] = count - 1 - i;
         if (bench->history != NULL) {
-            bench->slots[i].value = must_realloc(NULL, (size_t)bench->value_size);
+            size_t values = bench->batch > 0 ? (size_t)bench->batch : 1;
+            bench->slots[i].value = must_realloc(NULL, values * (size_t)bench->value_size);
         }
     }
     bench->next_process = count;
@@ -647,6 +687,7 @@ const struct command command_bench_mixed = {
 static const struct flag append_flags[] = {
     LOAD_FLAGS,
     {"batch", FLAG_VALUE, 0, false, "N", "records of one append (default 1)"},
+    WRITE_FLAGS,
     FLAG_END};
 
 const struct command command_bench_append = {
@@ -655,7 +696,9 @@ const struct command command_bench_append = {
     .summary = "Measure appends to a log (serve --model log).",
     .details =
         "An operation is one append of --batch records of --value-size bytes each; the records\n"
-        "stay in the log. -o json: as the other benches, and records_per_s, mb_per_s.",
+        "stay in the log. -o json: as the other benches, and records_per_s, mb_per_s.\n"
+        "A history has a line for each append and each answer: t_ns, process, event, append, -,\n"
+        "number that the first record begins with, records, index, session:number, node.",
     .examples = "  kvctl bench append --clients 64 --value-size 1024 --batch 16",
     .flags = append_flags,
     .model = "log",

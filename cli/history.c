@@ -29,8 +29,14 @@ static void begin(struct text *line, const struct history_op *op, const char *ev
     clock_gettime(CLOCK_MONOTONIC, &now);
     text_printf(line, "%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t",
                 (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, op->process, event,
-                op->is_get ? "get" : "put");
-    add_bytes(line, op->key);
+                op->records > 0 ? "append"
+                : op->is_get    ? "get"
+                                : "put");
+    if (op->records > 0) {
+        text_add_byte(line, '-');
+    } else {
+        add_bytes(line, op->key);
+    }
     text_add_byte(line, '\t');
 }
 
@@ -63,7 +69,7 @@ void history_invoke(FILE *file, const struct history_op *op) {
     struct text line = {0};
     begin(&line, op, "invoke");
     add_value(&line, !op->is_get, op->value);
-    add_number(&line, false, 0);
+    add_number(&line, op->records > 0, op->records);
     add_number(&line, false, 0);
     end(&line, op, file);
 }
@@ -90,7 +96,11 @@ void history_return(FILE *file, const struct history_op *op, int rc, const struc
         answered && lkv_outcome(rc) != LKV_NOT_DONE && lkv_msg_u64(answer, "index", &index);
     begin(&line, op, event_of(rc));
     add_value(&line, found || !op->is_get, op->is_get ? kv.value : op->value);
-    add_number(&line, found || has_rev, found ? kv.mod_rev : rev);
+    if (op->records > 0) {
+        add_number(&line, true, op->records);
+    } else {
+        add_number(&line, found || has_rev, found ? kv.mod_rev : rev);
+    }
     add_number(&line, has_index, index);
     end(&line, op, file);
 }

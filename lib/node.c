@@ -254,6 +254,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
         list_init(lists[i]);
     }
     list_init(&node->log_waits);
+    list_init(&node->log_reads);
     list_init(&node->hold_waits);
     list_init(&node->batch.fills);
     list_init(&node->repair.waits);

@@ -263,6 +263,7 @@ struct node {
     struct list_link once_waits; /* requests: what decides them is not applied yet */
     bool submits_held;           /* until this leader is ready */
     struct extents *extents;     /* owned reference */
+    struct list_link log_reads;  /* jobs: reads from disk under way */
     struct list_link log_waits;  /* reads that wait for records */
     uint64_t log_waited;         /* what was visible when they were looked at last */
     struct retention retention;

@@ -17,8 +17,10 @@ enum { PAGE_BYTES = 1024 * 1024, PAGE_RECORDS = 4096 };
 struct log_read_job {
     struct loop_job job;
     struct node *node;
-    struct request *request;
-    uint64_t to;
+    struct list_link link;   /* of node->log_reads */
+    struct request *request; /* NULL: its time was over */
+    uint64_t from, to;
+    size_t bytes_max;
     struct entry entries[PAGE_RECORDS];
     size_t count;
     int rc;
@@ -66,37 +68,57 @@ struct page {
     struct lkv_msg *reply;
     size_t bytes, bytes_max, capacity;
     uint64_t next;
+    const struct entry *entries; /* borrowed; what it is made of, or NULL: the window */
+    size_t count;
 };
 
-/* The records of one append in a session are of one term, and side by side: where its last one should be
- * stands an entry of another term, or none that may be seen. */
-static bool is_void(const struct node *node, const struct entry *entry,
-                    const struct once_header *header) {
-    uint64_t last = entry->index - header->position + header->count - 1;
-    if (last == entry->index || last > visible(node)) {
-        return last > visible(node);
+/* 0: not known, since it cannot be read. */
+static uint64_t term_at(const struct node *node, const struct page *page, uint64_t index) {
+    if (page->count > 0 && index - page->entries[0].index < page->count) {
+        return page->entries[index - page->entries[0].index].term;
     }
+    const struct entry *entry = node_entry(node, index);
+    uint64_t term = entry != NULL ? entry->term : raft_term_at(node->raft, index);
     /* The core knows no terms below a received image, behind which the log was kept; the log does. */
-    uint64_t term = raft_term_at(node->raft, last);
-    term = term != 0 ? term : log_term_at(node->log, last);
-    return term != 0 && term != entry->term; /* not known: damaged, and what it says is as likely */
+    return term != 0 ? term : log_term_at(node->log, index);
 }
 
-/* Whether it is one that readers see; `*skip` bytes of its payload are not the caller's. */
-static bool is_record(const struct node *node, const struct entry *entry, size_t *skip) {
+enum sight { SIGHT_RECORD, SIGHT_NOTHING, SIGHT_UNKNOWN };
+
+/* The records of one append in a session are of one term, and side by side: of one that lost its rest,
+ * where its last record should be stands an entry of another term, or none that may be seen. */
+static enum sight look_at_once(const struct node *node, const struct page *page,
+                               const struct entry *entry) {
     struct once_header header;
-    *skip = 0;
-    if (entry->type != ENTRY_ONCE) {
-        return entry->type == ENTRY_COMMAND;
+    if (once_decode(blob_slice(entry->payload), &header) != 0) {
+        return SIGHT_NOTHING;
     }
-    *skip = ONCE_HEADER_SIZE;
-    return once_decode(blob_slice(entry->payload), &header) == 0 && !is_void(node, entry, &header);
+    uint64_t last = entry->index - header.position + header.count - 1;
+    if (last == entry->index) {
+        return SIGHT_RECORD;
+    }
+    if (last > visible(node)) {
+        return SIGHT_NOTHING;
+    }
+    uint64_t term = term_at(node, page, last);
+    return term == 0 ? SIGHT_UNKNOWN : term == entry->term ? SIGHT_RECORD : SIGHT_NOTHING;
 }
 
-/* False: it is full. */
+static enum sight look_at(const struct node *node, const struct page *page,
+                          const struct entry *entry) {
+    if (entry->type == ENTRY_ONCE) {
+        return look_at_once(node, page, entry);
+    }
+    return entry->type == ENTRY_COMMAND ? SIGHT_RECORD : SIGHT_NOTHING;
+}
+
+/* False: it ends before this entry. */
 static bool take(const struct node *node, struct page *page, const struct entry *entry) {
-    size_t count = page->reply->record_count, skip;
-    if (is_record(node, entry, &skip)) {
+    size_t count = page->reply->record_count;
+    size_t skip =
+        entry->type == ENTRY_ONCE ? ONCE_HEADER_SIZE : 0; /* of what is not the caller's */
+    enum sight sight = look_at(node, page, entry);
+    if (sight == SIGHT_RECORD) {
         size_t size = blob_slice(entry->payload).size - skip;
         if (count == page->capacity || (count > 0 && page->bytes + size > page->bytes_max)) {
             return false;
@@ -104,8 +126,8 @@ static bool take(const struct node *node, struct page *page, const struct entry 
         msg_records_add(page->reply, entry, skip);
         page->bytes += size;
     }
-    page->next = entry->index + 1;
-    return true;
+    page->next = sight == SIGHT_UNKNOWN ? page->next : entry->index + 1;
+    return sight != SIGHT_UNKNOWN;
 }
 
 static int begin_page(struct node *node, struct request *request, uint64_t entries,
@@ -132,17 +154,16 @@ static void answer_from_window(struct node *node, struct request *request) {
     while (page.next <= visible(node) && (entry = node_entry(node, page.next)) != NULL &&
            take(node, &page, entry)) {
     }
-    finish_page(node, request, page.next);
+    finish_page(node, request, page.next); /* its end is in the window too, so it has got on */
 }
 
 /* ------------------------------------------------------------------ from disk */
 
 static void read_run(struct loop_job *base) {
     struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
-    job->rc = log_read(job->node->log, job->request->from, job->to, bytes_wanted(job->request),
-                       job->entries, PAGE_RECORDS, &job->count, &job->why);
-    job->noted =
-        node_is_damage(job->rc) && node_note_damage(job->node, job->request->from, &job->gap);
+    job->rc = log_read(job->node->log, job->from, job->to, job->bytes_max, job->entries,
+                       PAGE_RECORDS, &job->count, &job->why);
+    job->noted = node_is_damage(job->rc) && node_note_damage(job->node, job->from, &job->gap);
 }
 
 static void answer_from_disk(struct log_read_job *job) {
@@ -153,22 +174,26 @@ static void answer_from_disk(struct log_read_job *job) {
         fail_no_memory(request);
         return;
     }
+    page.entries = job->entries;
+    page.count = job->count;
     for (size_t i = 0; i < job->count && take(node, &page, &job->entries[i]); i++) {
+    }
+    if (page.next == request->from && !node->closing) {
+        msg_clear(
+            request
+                ->reply); /* where its append ends cannot be read: as if it could not be itself */
+        node_repair_wait(node, request);
+        return;
     }
     finish_page(node, request, page.next);
 }
 
-static void read_done(struct loop_job *base) {
-    struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
+static void answer_read(struct log_read_job *job) {
     struct node *node = job->node;
-    node->jobs_outstanding--;
-    node->turn_wanted = true;
-    if (job->rc == LKV_ETRUNCATED) {
+    /* What went while it was read is no longer known well enough to show it: see look_at_once. */
+    if (job->rc == LKV_ETRUNCATED || job->from < node_log_first(node)) {
         refuse_truncated(node, job->request);
     } else if (node_is_damage(job->rc) && !node->closing) {
-        if (job->noted) {
-            node_log_damaged(node, &job->gap, &job->why);
-        }
         node_repair_wait(node, job->request);
     } else if (job->rc != 0) {
         trace_line(&node->trace, TRACE_ERROR, "log-read-failed", "%s", job->why.text);
@@ -176,10 +201,41 @@ static void read_done(struct loop_job *base) {
     } else {
         answer_from_disk(job);
     }
+}
+
+static void read_done(struct loop_job *base) {
+    struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->turn_wanted = true;
+    list_remove(&job->link);
+    if (job->noted && !node->closing) {
+        node_log_damaged(node, &job->gap, &job->why);
+    }
+    if (job->request != NULL) {
+        answer_read(job);
+    }
     for (size_t i = 0; i < job->count; i++) {
         blob_unref(job->entries[i].payload);
     }
     mem_free(job);
+}
+
+/* A disk that hangs keeps nobody waiting. */
+static uint64_t expire_reads(struct node *node, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    for (struct list_link *at = node->log_reads.next; at != &node->log_reads; at = at->next) {
+        struct log_read_job *job = LIST_ITEM(at, struct log_read_job, link);
+        struct request *request = job->request;
+        if (request != NULL && request->deadline_ns <= now_ns) {
+            job->request = NULL;
+            request_fail(request, LKV_ETIMEOUT, "the disk did not give entry %llu in time",
+                         (unsigned long long)job->from);
+        } else if (request != NULL && request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    return earliest;
 }
 
 static void read_from_disk(struct node *node, struct request *request) {
@@ -190,11 +246,19 @@ static void read_from_disk(struct node *node, struct request *request) {
     }
     job->node = node;
     job->request = request;
+    job->from = request->from;
     job->to = visible(node);
+    job->bytes_max = bytes_wanted(request);
+    job->noted = false;
     job->count = 0;
     job->why.text[0] = '\0';
     job->job = (struct loop_job){.run = read_run, .done = read_done};
     node->jobs_outstanding++;
+    list_init(&job->link);
+    list_push_back(&node->log_reads, &job->link);
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
 }
 
@@ -246,7 +310,7 @@ void node_log_serve(struct node *node) {
 }
 
 uint64_t node_log_expire(struct node *node, uint64_t now_ns) {
-    uint64_t earliest = UINT64_MAX;
+    uint64_t earliest = expire_reads(node, now_ns);
     struct list_link *next;
     for (struct list_link *at = node->log_waits.next; at != &node->log_waits; at = next) {
         next = at->next;

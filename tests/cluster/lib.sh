@@ -206,3 +206,33 @@ kill_under_load() {
     check_agreement
     for id in n1 n2 n3; do stop "$id"; done
 }
+
+# append_once_under_kills SECONDS KILLS: a load of appends in sessions on three nodes of log mode.
+append_once_under_kills() {
+    local i victim load status=0
+    for id in n1 n2 n3; do start "$id" --model log --segment_bytes 1MiB; done
+    await_leader
+    "$KVCTL" --endpoints "$cluster" --timeout 20s bench append --session --clients 12 --batch 5 --value-size 40 \
+        --duration "${1}s" --history "$T/history" -o json >"$T/bench.json" 2>"$T/bench.err" &
+    load=$!
+    others+=("$load")
+    for ((i = 1; i <= $2; i++)); do
+        sleep 1.7
+        victim=n$((RANDOM % 3 + 1))
+        [[ $((i % 2)) -eq 1 ]] && victim=$(leader) && [[ -z $victim ]] && victim=n1
+        kill_hard "$victim"
+        sleep 0.3
+        start "$victim"
+    done
+    wait "$load" || status=$?
+    same "$status" 0 "the load ended with"
+    await_leader
+    say "$(cat "$T/bench.json")"
+    for id in n1 n2 n3; do
+        "$KVCTL" --endpoints "127.0.0.1:$(port "$id")" log span >/dev/null
+        "$KVCTL" --endpoints "127.0.0.1:$(port "$id")" read 0 --count 100000000 >"$T/$id.log.all"
+        say "$id: $("$WITNESS" "$T/history" --log "$T/$id.log.all")" || fail "the history and the log of $id differ"
+    done
+    same "$(field unknown <"$T/bench.json")" 0 "outcomes unknown:"
+    for id in n1 n2 n3; do stop "$id"; done
+}

@@ -55,7 +55,7 @@ static void explain(struct sim_world *world, const char *what, uint64_t limit_ms
 /* How far all have come, and how many terms it took. A backlog on a slow disk, or a laggard that catches
  * up, may take longer than any bound on elections, as long as it gets on without new ones. */
 struct progress {
-    uint64_t durable, term;
+    uint64_t durable, applied, term; /* durable falls where a tail that nobody wants is cut */
 };
 
 static struct progress progress_of(const struct sim_world *world) {
@@ -65,7 +65,8 @@ static struct progress progress_of(const struct sim_world *world) {
         if (sim_node_runs(&world->nodes[i])) {
             raft_status(world->nodes[i].node->raft, &status);
         }
-        out.durable += status.durable + status.applied;
+        out.durable += status.durable;
+        out.applied += status.applied;
         out.term = status.term > out.term ? status.term : out.term;
     }
     return out;
@@ -78,7 +79,8 @@ static bool agree(struct sim_world *world, uint64_t limit_ms) {
             return true;
         }
         struct progress after = progress_of(world);
-        if (after.durable <= before.durable || (after.term > before.term + 1 && round > 0)) {
+        bool stuck = after.durable <= before.durable && after.applied <= before.applied;
+        if (stuck || (after.term > before.term + 1 && round > 0)) {
             return false;
         }
     }

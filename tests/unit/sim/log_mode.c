@@ -23,9 +23,10 @@ Test(sim_log_mode, fixed_seeds_find_nothing) {
 /* 28: what came back from an old leader stood behind a read, and was overtaken. 43: an image ended in the
  * middle of an append, of which too much was seen. 40: a session was refused because of an end that was
  * not committed yet. 68: a read met a disk error on a node that was closing. 70: a hold waited for a disk
- * that hangs. */
+ * that hangs. 5028, 5276: where an append ends was in what a disk
+ * error had made doubtful. 5379: reads waited for a disk that hangs. */
 Test(sim_log_mode, seeds_that_failed_once_find_nothing) {
-    static const uint64_t seeds[] = {28, 40, 43, 68, 70};
+    static const uint64_t seeds[] = {28, 40, 43, 68, 70, 5028, 5276, 5379};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
         play_seed(seeds[i]);
     }
