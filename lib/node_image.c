@@ -125,6 +125,7 @@ static void take_image(struct node *node, const struct image_job *job) {
     node->image_index = job->image.index;
     node->image_term = job->image.term;
     node->image_visible = job->image.visible;
+    node->spare_retry_ns = 0; /* what went may have made room */
     node_image_mended(node);
     node_step_prefix(node);
     if (node_repair_cover(node, node->image_index, node->image_term, false) != 0) {

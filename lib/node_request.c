@@ -239,6 +239,9 @@ static bool must_queue(const struct node *node, const struct request *request) {
     }
     bool earlier =
         is_parked_before(node, request->order) || pending_owes(&node->pending, request->order);
+    if (node->role == RAFT_LEADER && node->forward != NULL) { /* it has just become that */
+        earlier = earlier || remote_appends_in_flight(node->forward->remote) > 0;
+    }
     for (const struct list_link *at = node->old_forwards.next;
          !earlier && at != &node->old_forwards; at = at->next) {
         const struct forward *forward = LIST_ITEM(at, struct forward, link);

@@ -161,7 +161,7 @@ void node_hold_fail_all(struct node *node, int rc, const char *text) {
 
 static const char spare_name[] = "image.spare";
 
-enum { SPARE_BYTES_MIN = 64 * 1024 };
+enum { SPARE_BYTES = 64 * 1024, SPARE_BYTES_LEAST = 4096 };
 
 void node_retention_image_bytes(struct node *node, uint64_t bytes) {
     node->image_bytes = bytes;
@@ -198,11 +198,17 @@ static uint64_t size_of_spare(struct node *node) {
 static void prepare_run(struct loop_job *base) {
     struct retention_job *job = LIST_ITEM(base, struct retention_job, job);
     struct node *node = job->node;
-    uint64_t wanted = 2 * node->image_bytes;
-    wanted = wanted > SPARE_BYTES_MIN ? wanted : SPARE_BYTES_MIN;
+    uint64_t least = 2 * node->image_bytes;
+    least = least > SPARE_BYTES_LEAST ? least : SPARE_BYTES_LEAST;
+    uint64_t wanted = least > SPARE_BYTES ? least : SPARE_BYTES;
     node->image_spare_bytes = size_of_spare(node);
-    if (node->image_spare_bytes < wanted) {
+    if (node->image_spare_bytes < least) {
         job->rc = small_file_prepare(node->world.disk, node->dir, spare_name, wanted, &job->why);
+        if (job->rc == LKV_ENOSPACE && least < wanted) {
+            wanted = least; /* better than none */
+            job->rc =
+                small_file_prepare(node->world.disk, node->dir, spare_name, wanted, &job->why);
+        }
         node->image_spare_bytes = job->rc == 0 ? wanted : 0;
     }
     if (job->rc == 0) {

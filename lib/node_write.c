@@ -251,6 +251,7 @@ static void job_done(struct loop_job *base) {
             /* No harm yet: the log thread will make one itself, or report the full disk. */
             trace_line(&node->trace, TRACE_WARN, "no-spare-segment", "%s", job->why.text);
             node->spare_retry_ns = node_now(node) + 1000 * MS_NS;
+            node->retention_next_ns = 0; /* model log: it may make room */
         }
     } else if (job->rc != 0 && !is_transient(job->rc)) {
         node_log_failed(node, job->rc, &job->why);

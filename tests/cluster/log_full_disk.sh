@@ -32,7 +32,7 @@ for id in n1 n2 n3; do
 done
 last=$(kept_on n1)
 for i in 1 2 3 4; do
-    append_some 1000 || fail "round $i: $(cat "$T/stderr"); $("$K" status 2>&1)"
+    within 20 append_some 1000 || fail "round $i: $(cat "$T/stderr"); $("$K" status 2>&1)"
     same "$(wc -l <"$T/acks")" 1000 "answers"
     sleep 2
     first=$(kept_on n1)

@@ -24,9 +24,10 @@ Test(sim_log_mode, fixed_seeds_find_nothing) {
  * middle of an append, of which too much was seen. 40: a session was refused because of an end that was
  * not committed yet. 68: a read met a disk error on a node that was closing. 70: a hold waited for a disk
  * that hangs. 5028, 5276: where an append ends was in what a disk
- * error had made doubtful. 5379: reads waited for a disk that hangs. */
+ * error had made doubtful. 5379: reads waited for a disk that hangs. 10019: an append overtook those
+ * that were with the leader before, in the turn in which its own node became the leader. */
 Test(sim_log_mode, seeds_that_failed_once_find_nothing) {
-    static const uint64_t seeds[] = {28, 40, 43, 68, 70, 5028, 5276, 5379};
+    static const uint64_t seeds[] = {28, 40, 43, 68, 70, 5028, 5276, 5379, 10019};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
         play_seed(seeds[i]);
     }
