@@ -126,7 +126,8 @@ struct sim_node {
     bool damaged;     /* on purpose, and it may refuse to start */
     bool disk_failed; /* in this life, on purpose: it may stop */
     bool rot_wanted;  /* its disk rots as soon as that may be */
-    bool bad_sectors; /* somewhere: a write that meets one fails, and stops it until the next start */
+    bool
+        bad_sectors; /* somewhere: a write that meets one fails, and stops it until the next start */
     uint64_t seen_filled;
     struct sim_event restart, death, disk_heals, supervise;
     struct sim_program program;
@@ -144,7 +145,7 @@ struct sim_node {
     /* Of all lives. */
     uint64_t holds[SIM_CLIENTS_MAX]; /* log mode: durable for certain; 0: none is */
     uint64_t hold_calls[SIM_CLIENTS_MAX];
-    uint64_t durable_led_term;       /* it led in it, so its disk must know it */
+    uint64_t durable_led_term; /* it led in it, so its disk must know it */
 };
 
 struct sim_call;

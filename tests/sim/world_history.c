@@ -13,8 +13,8 @@ void sim_history_fini(struct sim_history *history) {
 }
 
 static bool is_recorded(const struct sim_call *call) {
-    return !sim_call_is_log(call) && call->kind != SIM_GET_LOCAL && call->kind != SIM_SESSION_OPEN &&
-           call->kind != SIM_SESSION_KEEP;
+    return !sim_call_is_log(call) && call->kind != SIM_GET_LOCAL &&
+           call->kind != SIM_SESSION_OPEN && call->kind != SIM_SESSION_KEEP;
 }
 
 static enum lin_kind kind_of(const struct sim_call *call) {
