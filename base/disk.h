@@ -58,6 +58,9 @@ struct disk_ops {
      * close(2). May be NULL: a disk without descriptors. */
     int (*descriptor)(struct disk_file *file, int *out);
     int (*identify)(struct disk_file *file, struct disk_file_id *out);
+    /* A hint: what is read next comes from the disk, not from clean pages in memory, which say nothing
+     * about it. May be NULL: a disk without a cache. */
+    void (*forget_cached)(struct disk_file *file);
 };
 
 struct disk {
@@ -128,6 +131,11 @@ static inline MUST_USE int disk_descriptor(struct disk_file *file, int *out) {
 }
 static inline MUST_USE int disk_identify(struct disk_file *file, struct disk_file_id *out) {
     return file->disk->ops->identify(file, out);
+}
+static inline void disk_forget_cached(struct disk_file *file) {
+    if (file->disk->ops->forget_cached != NULL) {
+        file->disk->ops->forget_cached(file);
+    }
 }
 static inline void disk_unlock(struct disk_lock *lock) {
     if (lock != NULL) {

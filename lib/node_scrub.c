@@ -35,6 +35,11 @@ static void image_run(struct scrub_job *job) {
     struct node *node = job->node;
     char path[1200];
     node_image_path(node, job->image_index, path, sizeof(path));
+    struct disk_file *file;
+    if (disk_open(node->world.disk, path, DISK_READ, &file) == 0) {
+        disk_forget_cached(file);
+        disk_close(file);
+    } /* else the check says so */
     job->rc = node->state->check(node, path, &job->why);
 }
 

@@ -1,20 +1,7 @@
 /* Looking for rot before somebody needs what rots (rule 11), and what is known of the log's end. */
 #include "log/internal.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 enum { SCRUB_ENTRIES = 64 };
-
-/* Clean pages in memory say nothing about the disk. Where there is no descriptor, or the hint is not
- * taken, memory is what gets verified. */
-static void forget_cached(struct segment *segment) {
-    int fd;
-    if (disk_descriptor(segment->file, &fd) == 0) {
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        (void)close(fd);
-    }
-}
 
 /* Reads entries from `from` on; `*next` is behind what was verified. */
 static int verify_from(struct log *log, uint64_t from, uint64_t last, size_t bytes_max,
@@ -54,7 +41,7 @@ int log_scrub(struct log *log, uint64_t *index, size_t bytes_max, struct log_gap
         return 0;
     }
     if (from == segment->first || *index == 0) {
-        forget_cached(segment);
+        disk_forget_cached(segment->file);
     }
     pthread_mutex_lock(&log->mutex);
     uint64_t end = segment->last; /* a step does not go on into a file that is cached yet */

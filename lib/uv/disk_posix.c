@@ -371,6 +371,10 @@ static int descriptor(struct disk_file *base, int *out) {
     return *out >= 0 ? 0 : last_error();
 }
 
+static void forget_cached(struct disk_file *base) {
+    (void)posix_fadvise(file_of(base)->fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 /* What numbers its files anew at each mount: nothing can be said of them. */
 static bool numbers_files_anew(const struct statfs *status) {
     return status->f_type == FUSE_SUPER_MAGIC || status->f_type == V9FS_MAGIC;
@@ -421,7 +425,8 @@ static const struct disk_ops ops = {.make_dir = make_dir,
                                     .lock = lock,
                                     .unlock = unlock,
                                     .descriptor = descriptor,
-                                    .identify = identify};
+                                    .identify = identify,
+                                    .forget_cached = forget_cached};
 
 static int system_open(const char *path, int flags, mode_t mode) {
     return open(path, flags, mode);
