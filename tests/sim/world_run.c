@@ -52,10 +52,11 @@ static void explain(struct sim_world *world, const char *what, uint64_t limit_ms
     sim_world_fail(world, "%s within %" PRIu64 " ms%s", what, limit_ms, text);
 }
 
-/* How far all have come, and how many terms it took. A backlog on a slow disk, or a laggard that catches
- * up, may take longer than any bound on elections, as long as it gets on without new ones. */
+/* How far each has come, and how many terms it took. A backlog on a slow disk, or a laggard that catches
+ * up, may take longer than any bound on elections, as long as somebody gets on without new ones. */
 struct progress {
-    uint64_t durable, applied, term; /* durable falls where a tail that nobody wants is cut */
+    uint64_t durable[SIM_NODES_MAX]; /* falls where a tail that nobody wants is cut */
+    uint64_t applied[SIM_NODES_MAX], term;
 };
 
 static struct progress progress_of(const struct sim_world *world) {
@@ -65,11 +66,20 @@ static struct progress progress_of(const struct sim_world *world) {
         if (sim_node_runs(&world->nodes[i])) {
             raft_status(world->nodes[i].node->raft, &status);
         }
-        out.durable += status.durable;
-        out.applied += status.applied;
+        out.durable[i] = status.durable;
+        out.applied[i] = status.applied;
         out.term = status.term > out.term ? status.term : out.term;
     }
     return out;
+}
+
+static bool got_on(const struct progress *before, const struct progress *after) {
+    for (size_t i = 0; i < SIM_NODES_MAX; i++) {
+        if (after->durable[i] > before->durable[i] || after->applied[i] > before->applied[i]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool agree(struct sim_world *world, uint64_t limit_ms) {
@@ -79,8 +89,7 @@ static bool agree(struct sim_world *world, uint64_t limit_ms) {
             return true;
         }
         struct progress after = progress_of(world);
-        bool stuck = after.durable <= before.durable && after.applied <= before.applied;
-        if (stuck || (after.term > before.term + 1 && round > 0)) {
+        if (!got_on(&before, &after) || (after.term > before.term + 1 && round > 0)) {
             return false;
         }
     }
