@@ -19,7 +19,7 @@
  *            first part of the write done: nothing acknowledged is lost, nothing that was cut comes back.
  *            Excused is only rot of a record that no durable mark covers (the blind window of rule 8):
  *            that may be cut.
- *   alarm    damage is reported only if something rotted that counts.
+ *   alarm    damage is reported only if something rotted that counts. It is the end here: repair.c goes on.
  *   term     the term that others were told is never forgotten. (Rule 2)
  *
  * Bounds: INDICES, TERMS, SEGMENTS, and of each kind of event how many.

@@ -140,3 +140,74 @@ Test(log_strangers, s7_a_segment_in_anothers_place_is_damage) {
     refuse(of_another_number, LKV_EDAMAGED, "expected segment 1, found the header of 2");
     refuse(of_another_size, LKV_EDAMAGED, "expected a file of 20480 bytes, found 16384");
 }
+
+/* ------------------------------------------------------------------ records that contradict */
+
+/* Behind three entries of term 1 stands a record, valid in itself, that was never written there. */
+static void add_record(struct fixture *f, struct record_header record) {
+    const struct log_identity identity = {.cluster_id = f->options.cluster_id,
+                                          .group_id = f->options.group_id};
+    uint8_t bytes[LOG_RECORD_HEADER];
+    uint64_t offset = LOG_BLOCK + 3 * record_size(100);
+    struct disk *disk = sim_disk_seam(f->sim);
+    struct disk_file *file;
+    char path[64];
+    record.segment = 1;
+    record_header_encode(&record, &identity, offset, bytes);
+    path_of(path, 1);
+    struct slice part = slice_of(bytes, sizeof(bytes));
+    cr_assert_eq(disk_open(disk, path, DISK_WRITE, &file), 0);
+    cr_assert_eq(disk_write(file, offset, &part, 1), 0);
+    cr_assert_eq(disk_sync(file), 0);
+    disk_close(file);
+}
+
+static void open_with(struct record_header record, int rc, const char *text) {
+    struct fixture f;
+    fixture_init(&f, 1);
+    fixture_must_open(&f);
+    append(&f, 1, 3, 1, 100);
+    fixture_kill(&f); /* no mark on closing: the tail is zeros */
+    add_record(&f, record);
+    cr_assert_eq(fixture_open(&f), rc, "%s", f.why.text);
+    cr_assert(rc == 0 || strstr(f.why.text, text) != NULL, "%s", f.why.text);
+    if (rc == 0) {
+        cr_assert_eq(f.state.last, 3);
+        cr_assert_eq(f.state.last_term, 1);
+    }
+    fixture_fini(&f);
+}
+
+Test(log_strangers, a_mark_of_another_term_than_the_entry_is_damage) {
+    open_with((struct record_header){.index = 4,
+                                     .term = 9,
+                                     .prev_term = 1,
+                                     .type = ENTRY_NOOP,
+                                     .mark_index = 3,
+                                     .mark_term = 9},
+              LKV_EDAMAGED, "expected entry 3 of term 9, found term 1");
+}
+
+Test(log_strangers, a_mark_beyond_the_end_is_damage) {
+    open_with((struct record_header){.index = 8,
+                                     .term = 1,
+                                     .prev_term = 1,
+                                     .type = ENTRY_NOOP,
+                                     .mark_index = 7,
+                                     .mark_term = 1},
+              LKV_EDAMAGED, "(acknowledged");
+}
+
+/* Rule 6: index and previous term must continue; what does not is torn, above the mark. */
+Test(log_strangers, a_record_that_does_not_continue_is_torn) {
+    const struct record_header good = {
+        .index = 4, .term = 2, .prev_term = 1, .type = ENTRY_NOOP, .mark_index = 2, .mark_term = 1};
+    struct record_header other_term = good, gap = good, again = good;
+    other_term.prev_term = 2;
+    gap.index = 5;
+    again.index = 3;
+    again.prev_term = 1;
+    open_with(other_term, 0, "");
+    open_with(gap, 0, "");
+    open_with(again, 0, "");
+}
