@@ -214,6 +214,9 @@ void sim_log_judge(const struct sim_call *op, const struct lkv_msg *reply) {
         judge_refused(op);
     }
     if (outcome != LKV_DONE) {
+        if (op->kind == SIM_HOLD && op->client != NULL) {
+            op->node->holds[op->client->number] = 0; /* it may have replaced one that was done */
+        }
         return;
     }
     if (op->kind == SIM_APPEND) {
