@@ -24,6 +24,8 @@ enum disk_open_flags {
     DISK_TRUNCATE = 8   /* with DISK_WRITE: to size 0 */
 };
 
+enum { DISK_PATH_SIZE = 1400 }; /* a buffer for the path of any file in a node's directory */
+
 /* Which file it is, for as long as it exists: a copy of it is another one (rule 17). Survives renames,
  * restarts and mounts elsewhere. All 0: this file system cannot tell. */
 struct disk_file_id {

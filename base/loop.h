@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#define MS_NS UINT64_C(1000000) /* nanoseconds of a millisecond */
+
 struct loop;
 
 /* Each queue is one thread that runs its jobs in the order of submission. */

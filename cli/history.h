@@ -6,7 +6,8 @@
  * separated by tabs. `fail` is definitely not done; `info` is unknown and stays open for ever, so its
  * process number is not used again. `rev` is of an ok: the put's, or that of the value read. `-` is
  * none; bytes are percent-encoded; of an append `first` is the number that its first record begins with,
- * the others count on from it, and `index` is that of its first record. Lines that begin with # say what was run. */
+ * the others count on from it, and `index` is that of its first record. Lines that begin with
+ * # say what was run. */
 #ifndef CLI_HISTORY_H
 #define CLI_HISTORY_H
 

@@ -53,8 +53,8 @@ struct kv_result {
 };
 
 /* Applies consecutive entries in order; the first must be stamp.index + 1. NOOP and CONFIG entries
- * only move the stamp, FEATURE entries the feature level too. The batch becomes visible to readers as one. An entry that cannot be
- * understood (LKV_EPROTOCOL, LKV_EVERSION) or a failed allocation (LKV_ENOMEM) is final: nothing
+ * only move the stamp, FEATURE entries the feature level too. The batch becomes visible to readers as
+ * one. An entry that cannot be understood (LKV_EPROTOCOL, LKV_EVERSION) or a failed allocation (LKV_ENOMEM) is final: nothing
  * after it is applied, `*applied` says how many were, and the node must stop (rule 22).
  *
  * One call does a bounded amount of work, some milliseconds: a delete of more keys than that takes
@@ -155,7 +155,8 @@ MUST_USE int kv_image_save(struct kv_view *view, struct disk *disk, const char *
                            struct reason *why);
 
 /* Verifies every checksum, count and the digest: LKV_EDAMAGED with file:offset, LKV_EVERSION for a
- * newer format, feature level or section that must be understood. `tail` (may be NULL) receives an owned copy. */
+ * newer format, feature level or section that must be understood. `tail` (may be NULL) receives an
+ * owned copy. */
 MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                             struct blob **tail, struct reason *why);
 

@@ -10,8 +10,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { NS_PER_MS = 1000000 };
-
 /* Like errno: a call that returns a number has no other place for a sentence. */
 static _Thread_local char last_text[REASON_SIZE];
 
@@ -43,7 +41,7 @@ int api_slice(struct lkv_bytes bytes, struct slice *out) {
 
 static uint64_t deadline_ns(const struct lkv *db, uint64_t timeout_ms) {
     uint64_t span_ns, at_ns;
-    if (__builtin_mul_overflow(timeout_ms, (uint64_t)NS_PER_MS, &span_ns) ||
+    if (__builtin_mul_overflow(timeout_ms, MS_NS, &span_ns) ||
         __builtin_add_overflow(db->ops->now_ns(db), span_ns, &at_ns)) {
         return UINT64_MAX;
     }

@@ -20,6 +20,7 @@
 #include "lib/client.h"
 
 #include "base/assert.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "lib/deadlines.h"
 #include "lib/inbox.h"
@@ -27,8 +28,6 @@
 #include "lib/session.h"
 
 #include <stdio.h>
-
-#define NS_PER_MS UINT64_C(1000000)
 
 enum {
     PROBES_MAX = 16,       /* in flight to a target that is not proven */
@@ -301,7 +300,7 @@ static uint64_t backoff_ns(struct client *client) {
     size_t doublings = client->failures / round - 1;
     uint64_t ms = doublings < 8 ? (uint64_t)BACKOFF_MS_FIRST << doublings : BACKOFF_MS_MAX;
     ms = ms < BACKOFF_MS_MAX ? ms : BACKOFF_MS_MAX;
-    uint64_t half_ns = ms * NS_PER_MS / 2;
+    uint64_t half_ns = ms * MS_NS / 2;
     return half_ns + loop_random(client->loop) % half_ns;
 }
 
@@ -339,7 +338,7 @@ static void choose_target(struct client *client) {
 
 static void open_links(struct client *client, uint64_t now_ns) {
     bool pass_on =
-        client->failures > 0 && now_ns - client->unproven_since_ns > PASS_ON_AFTER_MS * NS_PER_MS;
+        client->failures > 0 && now_ns - client->unproven_since_ns > PASS_ON_AFTER_MS * MS_NS;
     while (active_links(client) < client->connections && open_link(client, pass_on)) {
     }
 }
@@ -359,7 +358,7 @@ static void follow_target(struct client *client, uint64_t now_ns) {
         open_links(client, now_ns);
     } else if (client->proven && active_links(client) < client->connections &&
                now_ns >= client->retry_at_ns) {
-        client->retry_at_ns = now_ns + BACKOFF_MS_MAX * NS_PER_MS;
+        client->retry_at_ns = now_ns + BACKOFF_MS_MAX * MS_NS;
         open_links(client, now_ns);
     }
 }

@@ -51,7 +51,7 @@ static int identify(struct disk *disk, const char *path, int flags, struct disk_
 /* The text names the file that will hold it, which is the spare one until it is renamed. */
 int identity_save(struct disk *disk, const char *dir, const struct identity *identity,
                   struct reason *why) {
-    char spare[SMALL_FILE_PATH_SIZE];
+    char spare[DISK_PATH_SIZE];
     (void)snprintf(spare, sizeof(spare), "%s/identity.new", dir);
     struct disk_file_id file = identity->file;
     int rc = identity->is_copy ? 0 : identify(disk, spare, DISK_WRITE | DISK_CREATE, &file);
@@ -146,7 +146,7 @@ static bool same_file(const struct disk_file_id *stored, const struct disk_file_
 
 int identity_check_place(struct disk *disk, const char *dir, const struct identity *identity,
                          struct reason *why) {
-    char path[SMALL_FILE_PATH_SIZE];
+    char path[DISK_PATH_SIZE];
     struct disk_file_id found = {0};
     (void)snprintf(path, sizeof(path), "%s/identity", dir);
     int rc = identify(disk, path, DISK_READ, &found);

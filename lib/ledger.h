@@ -29,9 +29,10 @@ struct ledger {
 /* Zero-initialised is that of an empty log. */
 void ledger_fini(struct ledger *ledger);
 
-/* Entries come in order; `known` is the highest feature level that this program knows. What the sessions include already has no effect: its result is then unknown
- * (LKV_EUNKNOWN, for a command of a session). LKV_EVERSION, LKV_EPROTOCOL: an entry that no leader
- * of this version makes; LKV_ENOMEM: nothing has changed. The node must stop then (rule 22). */
+/* Entries come in order; `known` is the highest feature level that this program knows. What the
+ * sessions include already has no effect: its result is then unknown (LKV_EUNKNOWN, for a command of a
+ * session). LKV_EVERSION, LKV_EPROTOCOL: an entry that no leader of this version makes; LKV_ENOMEM:
+ * nothing has changed. The node must stop then (rule 22). */
 MUST_USE int ledger_apply(struct ledger *ledger, const struct entry *entry, uint32_t known,
                           struct kv_result *result, struct reason *why);
 

@@ -105,7 +105,7 @@ static int walk_locked(struct disk *disk, const char *dir, struct walk *walk, st
     if (rc != 0) {
         return rc;
     }
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     uint64_t image_index = 0;
     walk->model = identity.model;
     (void)snprintf(path, sizeof(path), "%s/image", dir);
@@ -121,7 +121,7 @@ static int walk_locked(struct disk *disk, const char *dir, struct walk *walk, st
  * at: nobody must be writing what is read. `*shared` is -1 or the lock then, `*lock` NULL or the lock. */
 static int lock_dir(struct disk *disk, const char *dir, struct disk_lock **lock, int *shared,
                     struct reason *why) {
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     long owner = 0;
     *shared = -1;
     (void)snprintf(path, sizeof(path), "%s/lock", dir);
@@ -137,7 +137,7 @@ static int lock_dir(struct disk *disk, const char *dir, struct disk_lock **lock,
 }
 
 static int walk_dir(struct disk *disk, const char *dir, struct walk *walk, struct reason *why) {
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     struct disk_lock *lock = NULL;
     struct disk_file *probe;
     int shared;

@@ -482,6 +482,4 @@ static inline uint64_t node_now(const struct node *node) {
     return loop_now_ns(node->world.loop);
 }
 
-#define MS_NS ((uint64_t)1000000)
-
 #endif

@@ -14,7 +14,7 @@ struct image_job {
     struct loop_job job;
     struct node *node;
     struct state_image image;
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     uint64_t bytes_before; /* bytes_since_image when it was begun */
     uint64_t hold;         /* the log above it stays */
     uint64_t keep;         /* images from this one on stay */
@@ -51,7 +51,7 @@ static int put_aside(void *arg, const char *name) {
     struct aside *aside = arg;
     struct node *node = aside->node;
     if (node_image_name_index(name) > node->image_index) {
-        char from[1200], to[1200 + sizeof(ASIDE)];
+        char from[DISK_PATH_SIZE], to[DISK_PATH_SIZE + sizeof(ASIDE)];
         (void)snprintf(from, sizeof(from), "%s/%s", node->image_dir, name);
         (void)snprintf(to, sizeof(to), "%s%s", from, ASIDE);
         aside->any = true;
@@ -76,7 +76,7 @@ static int remove_older(void *arg, const char *name) {
     uint64_t index = node_image_name_index(name);
     if ((index != 0 && index < removal->keep) || node_image_is_aside(name) ||
         node_image_is_incoming(name)) {
-        char path[1400];
+        char path[DISK_PATH_SIZE];
         (void)snprintf(path, sizeof(path), "%s/%s", removal->node->image_dir, name);
         /* A leftover costs space only; the next image tries again. */
         int rc = disk_remove(removal->node->world.disk, path);

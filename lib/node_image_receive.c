@@ -132,7 +132,7 @@ static void answer(struct image_receive *receive, uint64_t next_offset,
 
 static int remove_other(void *arg, const char *name) {
     struct image_receive *receive = arg;
-    char own[120], path[1400];
+    char own[120], path[DISK_PATH_SIZE];
     incoming_name(receive, own, sizeof(own));
     if (node_image_is_incoming(name) && strcmp(name, own) != 0) {
         (void)snprintf(path, sizeof(path), "%s/%s", receive->node->image_dir, name);
@@ -167,8 +167,8 @@ static int open_file(struct image_receive *receive, const char *path) {
 static int finish_file(struct image_receive *receive) {
     struct node *node = receive->node;
     struct disk *disk = node->world.disk;
-    char incoming[1400];
-    char final[1200];
+    char incoming[DISK_PATH_SIZE];
+    char final[DISK_PATH_SIZE];
     incoming_path(receive, incoming, sizeof(incoming));
     node_image_path(node, receive->index, final, sizeof(final));
     int rc = disk_sync(receive->file);
@@ -212,7 +212,7 @@ static int write_chunk(struct image_receive *receive, const char *path) {
 
 static void write_run(struct loop_job *base) {
     struct image_receive *receive = LIST_ITEM(base, struct image_receive, job);
-    char path[1400];
+    char path[DISK_PATH_SIZE];
     incoming_path(receive, path, sizeof(path));
     receive->rc = receive->file == NULL ? open_file(receive, path) : 0;
     if (receive->rc == 0) {

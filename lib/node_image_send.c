@@ -73,7 +73,7 @@ static void send_end(struct image_send *send, int rc) {
 }
 
 static int open_image(struct image_send *send) {
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     node_image_path(send->node, send->index, path, sizeof(path));
     int rc = disk_open(send->node->world.disk, path, DISK_READ, &send->file);
     rc = rc != 0 ? rc : disk_size(send->file, &send->size);

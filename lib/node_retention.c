@@ -182,7 +182,7 @@ int node_retention_spare_use(struct node *node, const char *path, struct slice b
 
 /* What an earlier start has prepared is used, since there may be no room for another one. */
 static uint64_t size_of_spare(struct node *node) {
-    char path[SMALL_FILE_PATH_SIZE];
+    char path[DISK_PATH_SIZE];
     struct disk_file *file;
     uint64_t size = 0;
     (void)snprintf(path, sizeof(path), "%s/%s", node->dir, spare_name);

@@ -33,7 +33,7 @@ struct scrub_job {
 
 static void image_run(struct scrub_job *job) {
     struct node *node = job->node;
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     node_image_path(node, job->image_index, path, sizeof(path));
     struct disk_file *file;
     if (disk_open(node->world.disk, path, DISK_READ, &file) == 0) {

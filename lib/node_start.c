@@ -253,7 +253,7 @@ static int visit_image(void *arg, const char *name) {
     }
     /* What a crash left half-made (X-F1); but what is being received is gone on with. */
     if (index == 0 && !node_image_is_aside(name) && !node_image_is_incoming(name)) {
-        char path[1400];
+        char path[DISK_PATH_SIZE];
         (void)snprintf(path, sizeof(path), "%s/%s", newest->node->image_dir, name);
         newest->rc = disk_remove(newest->node->world.disk, path);
     }
@@ -271,7 +271,7 @@ static int newest_below(struct node *node, uint64_t below, uint64_t *index, stru
 
 static int load_image_at(struct node *node, const struct identity *identity, uint64_t index,
                          struct reason *why) {
-    char path[1200];
+    char path[DISK_PATH_SIZE];
     node_image_path(node, index, path, sizeof(path));
     struct state_loaded loaded;
     int rc = node->state->load(node, path, &loaded, why);

@@ -13,8 +13,6 @@
 #include "lib/deadlines.h"
 #include "lib/wire_input.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
 enum {
     SLOT_BITS = 20,
     SLOTS_MAX = 1 << SLOT_BITS,
@@ -259,7 +257,7 @@ static void on_data(void *arg, struct slice bytes) {
 /* The node is told less than what is left, so that its answer, which may be more definite than our
  * "unknown", comes before we stop waiting. */
 static uint64_t timeout_for_node(uint64_t left_ns) {
-    uint64_t left_ms = left_ns / NS_PER_MS;
+    uint64_t left_ms = left_ns / MS_NS;
     uint64_t margin_ms = left_ms / 16;
     return left_ms - (margin_ms < MARGIN_MS_MAX ? margin_ms : MARGIN_MS_MAX);
 }
@@ -431,13 +429,12 @@ static void send_ping(struct remote *remote) {
 /* When the present silence has to be looked at; UINT64_MAX: it means nothing. */
 static uint64_t silence_ends(const struct remote *remote) {
     switch (remote->state) {
-    case REMOTE_CONNECTING: return remote->opened_ns + CONNECT_MS * NS_PER_MS;
+    case REMOTE_CONNECTING: return remote->opened_ns + CONNECT_MS * MS_NS;
     case REMOTE_UP:
         if (remote->count == 0 && !remote->unanswered) {
             return UINT64_MAX;
         }
-        return remote->silent_since_ns +
-               (remote->pinged ? DEAD_AFTER_MS : PING_AFTER_MS) * NS_PER_MS;
+        return remote->silent_since_ns + (remote->pinged ? DEAD_AFTER_MS : PING_AFTER_MS) * MS_NS;
     case REMOTE_DOWN: break;
     }
     return UINT64_MAX;
@@ -448,7 +445,7 @@ static bool output_moves(struct remote *remote, uint64_t now_ns) {
     size_t queued = net_queued(remote->conn);
     bool moves = remote->pinged && queued > 0 && queued < remote->queued_then;
     if (moves) {
-        remote->silent_since_ns = now_ns - PING_AFTER_MS * NS_PER_MS;
+        remote->silent_since_ns = now_ns - PING_AFTER_MS * MS_NS;
     }
     remote->queued_then = queued;
     return moves;

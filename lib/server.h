@@ -3,8 +3,8 @@
  * Bounded per connection: bytes of requests being worked on (reading pauses beyond it) and bytes of
  * replies not yet taken (beyond it replies wait in their requests' place and reading pauses; a client
  * that takes nothing for 10 s is closed: N14). Bounded over all: bytes of replies not yet taken; beyond
- * it only small ones go on, and the others wait, pinned in the store and not encoded. A frame is pre-scanned as it arrives; a malformed one
- * gets one error reply and the connection is closed, and so is one whose frame arrives slower than
+ * it only small ones go on, and the others wait, pinned in the store and not encoded. A frame is
+ * pre-scanned as it arrives; a malformed one gets one error reply and the connection is closed, and so is one whose frame arrives slower than
  * 64 KiB/s after the first 10 s (N3). Loop thread only.
  */
 #ifndef LIB_SERVER_H

@@ -1,10 +1,11 @@
 #include "lib/session.h"
 
 #include "base/assert.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "lib/api.h"
 
-enum { MS_NS = 1000000, RENEWALS_PER_TTL = 3, RETRIES_PER_TTL = 20 };
+enum { RENEWALS_PER_TTL = 3, RETRIES_PER_TTL = 20 };
 
 /* ------------------------------------------------------------------ life */
 

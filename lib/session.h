@@ -54,7 +54,8 @@ void session_answer(struct request *request);
 void session_drop(struct request *request);
 
 /* A number is used, for the first time or again: LKV_EINVAL (0), LKV_EANSWERED (answered, or before the
- * window), LKV_EBUSY (under way; or one that is lies a window behind). `*acked_below` goes into the command. */
+ * window), LKV_EBUSY (under way; or one that is lies a window behind). `*acked_below` goes into the
+ * command. */
 MUST_USE int session_use(struct lkv_session *session, uint64_t seq, uint64_t *acked_below,
                          struct reason *why);
 void session_give_back(struct lkv_session *session, uint64_t seq);

@@ -25,7 +25,7 @@ static int write_whole(struct disk *disk, const char *path, struct slice bytes) 
 
 int small_file_save(struct disk *disk, const char *dir, const char *name, struct slice bytes,
                     struct reason *why) {
-    char path[SMALL_FILE_PATH_SIZE], spare[SMALL_FILE_PATH_SIZE];
+    char path[DISK_PATH_SIZE], spare[DISK_PATH_SIZE];
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
     (void)snprintf(spare, sizeof(spare), "%s/%s.new", dir, name);
     int rc = write_whole(disk, spare, bytes);
@@ -54,7 +54,7 @@ static int write_zeros(struct disk_file *file, uint64_t size) {
 
 int small_file_prepare(struct disk *disk, const char *dir, const char *name, uint64_t size,
                        struct reason *why) {
-    char path[SMALL_FILE_PATH_SIZE];
+    char path[DISK_PATH_SIZE];
     struct disk_file *file;
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
     int rc = disk_open(disk, path, DISK_WRITE | DISK_CREATE, &file);
@@ -72,7 +72,7 @@ int small_file_prepare(struct disk *disk, const char *dir, const char *name, uin
 
 int small_file_save_over(struct disk *disk, const char *dir, const char *name, const char *path,
                          struct slice bytes, struct reason *why) {
-    char spare[SMALL_FILE_PATH_SIZE], into[SMALL_FILE_PATH_SIZE];
+    char spare[DISK_PATH_SIZE], into[DISK_PATH_SIZE];
     struct disk_file *file;
     (void)snprintf(spare, sizeof(spare), "%s/%s", dir, name);
     (void)snprintf(into, sizeof(into), "%.*s", (int)(strrchr(path, '/') - path), path);
@@ -158,7 +158,7 @@ static int check_text(char *text, size_t size, const char *path, const struct sm
 int small_text_load(struct disk *disk, const char *dir, const char *name,
                     const struct small_text *expected, bool (*line)(void *arg, const char *line),
                     void *arg, struct reason *why) {
-    char path[SMALL_FILE_PATH_SIZE];
+    char path[DISK_PATH_SIZE];
     char *text = NULL;
     size_t size = 0;
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name);

@@ -6,8 +6,6 @@
 #include "base/buffer.h"
 #include "base/disk.h"
 
-enum { SMALL_FILE_PATH_SIZE = 1300 };
-
 /* DIR/NAME.new is written and synced, renamed to DIR/NAME, the directory synced. */
 MUST_USE int small_file_save(struct disk *disk, const char *dir, const char *name,
                              struct slice bytes, struct reason *why);

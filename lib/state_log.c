@@ -28,7 +28,7 @@ static void take_newer(struct ledger *ledger, struct ledger *with) {
 }
 
 static void load_checkpoint(struct node *node) {
-    char path[SMALL_FILE_PATH_SIZE];
+    char path[DISK_PATH_SIZE];
     struct meta_image meta;
     struct reason why = {{0}};
     (void)snprintf(path, sizeof(path), "%s/%s", node->dir, checkpoint_name);

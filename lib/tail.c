@@ -1,6 +1,7 @@
 #include "lib/tail.h"
 
 #include "base/assert.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "lib/handle.h"
 
@@ -8,7 +9,7 @@ enum {
     ASK_BYTES_MAX = 1024 * 1024,
     ASK_MS = 10 * 1000 /* then it is asked again: a client notices a node that is gone */
 };
-#define ASK_NS (ASK_MS * UINT64_C(1000000))
+#define ASK_NS (ASK_MS * MS_NS)
 
 struct tail {
     struct tail *next_older; /* of the handle's list */

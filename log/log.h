@@ -159,8 +159,8 @@ MUST_USE int log_settle_end(struct log *log, struct reason *why);
 MUST_USE int log_doubt_end(struct log *log, struct reason *why);
 
 /* Verifies the records from entry `*index` on (0: from the first one kept), at least one and then as
- * many as lie within `bytes_max` and in the same file, and moves `*index` behind them; 0 again when it came to the end. New
- * damage ends the call with `*found_any`, is known to the log from then on and described in
+ * many as lie within `bytes_max` and in the same file, and moves `*index` behind them; 0 again when it
+ * came to the end. New damage ends the call with `*found_any`, is known to the log from then on and described in
  * `*found`; `*index` is behind it. It reads past the page cache where the disk can. Any thread, one
  * at a time. */
 MUST_USE int log_scrub(struct log *log, uint64_t *index, size_t bytes_max, struct log_gap *found,

@@ -20,15 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NS_PER_MS = 1000000 };
-
 /* ---- Clock and randomness ---- */
 
 static uint64_t clock_ns(clockid_t clock) {
     struct timespec now;
     int rc = clock_gettime(clock, &now);
     ASSERT(rc == 0);
-    return (uint64_t)now.tv_sec * 1000 * NS_PER_MS + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * 1000 * MS_NS + (uint64_t)now.tv_nsec;
 }
 
 static uint64_t now_ns(const struct loop *loop) {
@@ -38,7 +36,7 @@ static uint64_t now_ns(const struct loop *loop) {
 
 static uint64_t wall_ms(const struct loop *loop) {
     (void)loop;
-    return clock_ns(CLOCK_REALTIME) / NS_PER_MS;
+    return clock_ns(CLOCK_REALTIME) / MS_NS;
 }
 
 static uint64_t random_bits(struct loop *loop) {
@@ -69,7 +67,7 @@ static void on_timer(uv_timer_t *timer) {
 /* libuv's time is the same clock in whole milliseconds, rounded down. A deadline rounded up to one
  * is therefore never met early, and needs no reading of the clock here. */
 static void arm_timer(struct loop_uv *loop) {
-    uint64_t due_ms = loop->timer_at_ns / NS_PER_MS + (loop->timer_at_ns % NS_PER_MS != 0);
+    uint64_t due_ms = loop->timer_at_ns / MS_NS + (loop->timer_at_ns % MS_NS != 0);
     uint64_t now_ms = uv_now(&loop->uv);
     int rc = uv_timer_start(&loop->timer, on_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
     ASSERT(rc == 0);
