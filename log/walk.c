@@ -66,6 +66,7 @@ int log_walk(struct disk *disk, const char *dir, uint64_t image_index,
     struct recovery_source source = {.disk = disk,
                                      .dir = dir,
                                      .open_flags = DISK_READ,
+                                     .mend = true, /* what cannot be read is a finding, too */
                                      .image_index = image_index,
                                      .observer = &observer};
     struct recovery found;

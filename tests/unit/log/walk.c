@@ -81,6 +81,24 @@ Test(log_walk, names_a_damaged_record_and_goes_on) {
     fixture_fini(&f);
 }
 
+/* S11: an unreadable sector is told like any other damage, and is not the end of the walk. */
+Test(log_walk, s11_passes_sectors_that_cannot_be_read) {
+    struct fixture f;
+    fixture_init(&f, 5);
+    fixture_must_open(&f);
+    append(&f, 1, 60, 1, 500);
+    fixture_close(&f);
+    const char *path;
+    uint64_t at = record_offset(&f, 17, &path);
+    cr_assert(sim_disk_unreadable(f.sim, path, at + 100, 1));
+    struct heard heard = walk(&f);
+    cr_assert_geq(heard.counts[LOG_RECORD], 57);
+    cr_assert_geq(heard.counts[LOG_DAMAGED], 1);
+    cr_assert(heard.damaged_index == 16 || heard.damaged_index == 17);
+    cr_assert_str_eq(heard.file, path);
+    fixture_fini(&f);
+}
+
 Test(log_walk, tells_torn_from_damaged_and_dead) {
     struct fixture f;
     fixture_init(&f, 3);
