@@ -74,6 +74,9 @@ static int read_header(struct disk_file *file, struct segment_header *header, st
     uint8_t block[LOG_HEADER_SIZE];
     size_t got;
     int rc = disk_read(file, 0, block, sizeof(block), &got);
+    if (rc == LKV_EIO) { /* an error that passes is no damage (records: see scan.c) */
+        rc = disk_read(file, 0, block, sizeof(block), &got);
+    }
     if (rc != 0) {
         return reason_set(why, rc, "cannot read: %s", error_text(rc));
     }
