@@ -70,6 +70,9 @@ static void fetch_done(struct loop_job *base) {
 }
 
 void node_fetch(struct node *node, const struct raft_fetch *fetch) {
+    if (node->closing) {
+        return; /* one after the other for a follower far behind, it would never have finished */
+    }
     struct fetch_job *job = mem_calloc(1, sizeof(*job));
     struct entry *entries = mem_calloc(FETCH_ENTRIES, sizeof(*entries));
     if (job == NULL || entries == NULL) {

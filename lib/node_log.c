@@ -19,6 +19,7 @@ struct log_read_job {
     struct node *node;
     struct list_link link;   /* of node->log_reads */
     struct request *request; /* NULL: its time was over */
+    atomic_bool cancelled;   /* nobody wants it any more */
     uint64_t from, to;
     size_t bytes_max;
     struct entry entries[PAGE_RECORDS];
@@ -161,6 +162,12 @@ static void answer_from_window(struct node *node, struct request *request) {
 
 static void read_run(struct loop_job *base) {
     struct log_read_job *job = LIST_ITEM(base, struct log_read_job, job);
+    job->count = 0;
+    job->noted = false;
+    if (atomic_load(&job->cancelled) || atomic_load(&job->node->image_cancel)) { /* closing */
+        job->rc = reason_set(&job->why, LKV_ECLOSED, "the node is closing");
+        return;
+    }
     job->rc = log_read(job->node->log, job->from, job->to, job->bytes_max, job->entries,
                        PAGE_RECORDS, &job->count, &job->why);
     job->noted = node_is_damage(job->rc) && node_note_damage(job->node, job->from, &job->gap);
@@ -196,7 +203,9 @@ static void answer_read(struct log_read_job *job) {
     } else if (node_is_damage(job->rc) && !node->closing) {
         node_repair_wait(node, job->request);
     } else if (job->rc != 0) {
-        trace_line(&node->trace, TRACE_ERROR, "log-read-failed", "%s", job->why.text);
+        if (job->rc != LKV_ECLOSED) {
+            trace_line(&node->trace, TRACE_ERROR, "log-read-failed", "%s", job->why.text);
+        }
         request_fail(job->request, job->rc, "%s", job->why.text);
     } else {
         answer_from_disk(job);
@@ -229,6 +238,7 @@ static uint64_t expire_reads(struct node *node, uint64_t now_ns) {
         struct request *request = job->request;
         if (request != NULL && request->deadline_ns <= now_ns) {
             job->request = NULL;
+            atomic_store(&job->cancelled, true);
             request_fail(request, LKV_ETIMEOUT, "the disk did not give entry %llu in time",
                          (unsigned long long)job->from);
         } else if (request != NULL && request->deadline_ns < earliest) {
@@ -249,7 +259,7 @@ static void read_from_disk(struct node *node, struct request *request) {
     job->from = request->from;
     job->to = visible(node);
     job->bytes_max = bytes_wanted(request);
-    job->noted = false;
+    atomic_init(&job->cancelled, false);
     job->count = 0;
     job->why.text[0] = '\0';
     job->job = (struct loop_job){.run = read_run, .done = read_done};

@@ -25,9 +25,10 @@ Test(sim_log_mode, fixed_seeds_find_nothing) {
  * not committed yet. 68: a read met a disk error on a node that was closing. 70: a hold waited for a disk
  * that hangs. 5028, 5276: where an append ends was in what a disk
  * error had made doubtful. 5379: reads waited for a disk that hangs. 10019: an append overtook those
- * that were with the leader before, in the turn in which its own node became the leader. */
+ * that were with the leader before, in the turn in which its own node became the leader. 119: a leader
+ * that was closing read for a laggard without end. */
 Test(sim_log_mode, seeds_that_failed_once_find_nothing) {
-    static const uint64_t seeds[] = {28, 40, 43, 68, 70, 5028, 5276, 5379, 10019};
+    static const uint64_t seeds[] = {28, 40, 43, 68, 70, 5028, 5276, 5379, 10019, 119};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
         play_seed(seeds[i]);
     }
