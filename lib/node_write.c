@@ -72,6 +72,10 @@ static int run_fill(struct log *log, struct write_fill *fill, struct reason *why
         uint64_t left = gap.last - fill->entries[at].index + 1;
         count = left < fill->count - at ? (size_t)left : fill->count - at;
         int rc = log_fill(log, &fill->entries[at], count, why);
+        if (rc == LKV_EINVAL && !log_damage_at(log, fill->entries[at].index, NULL)) {
+            count = 1; /* it went with its file meanwhile, for an image (bulk thread) */
+            continue;
+        }
         if (rc == LKV_EDAMAGED) { /* it reads back otherwise: the gap stays, and asks again */
             fill->failed = true;
             return 0;

@@ -258,6 +258,9 @@ int rebuild_segment(struct log *log, struct segment *old, const struct log_gap *
     }
     if (rc != 0) {
         undo(&r);
+        if (log_first(log) > old->last) {
+            return 0; /* all of it went meanwhile, for an image (bulk thread) */
+        }
         return reason_set(why, rc, "%s: cannot rebuild segment %llu: %s", log->dir,
                           (unsigned long long)old->number, error_text(rc));
     }

@@ -125,6 +125,80 @@ Test(log_repair, forgets_a_gap_that_is_cut_off_or_dropped) {
     fixture_fini(&f);
 }
 
+/* Drops the log's beginning, as the bulk thread may, in front of one disk operation. */
+static struct {
+    const struct disk_ops *real;
+    struct log *log;
+    uint64_t upto;
+    unsigned left; /* operations until then; 0: it is dropped */
+} dropper;
+
+static void drop_in_time(void) {
+    if (dropper.left > 0 && --dropper.left == 0) {
+        cr_assert_eq(log_drop_prefix(dropper.log, dropper.upto, NULL), 0);
+    }
+}
+
+static int read_dropping(struct disk_file *file, uint64_t offset, void *into, size_t size,
+                         size_t *got) {
+    drop_in_time();
+    return dropper.real->read(file, offset, into, size, got);
+}
+
+static int write_dropping(struct disk_file *file, uint64_t offset, const struct slice *parts,
+                          size_t count) {
+    drop_in_time();
+    return dropper.real->write(file, offset, parts, count);
+}
+
+/* An image makes all of a file go while that is built anew. True: it went in time. */
+static bool rebuild_while_it_goes(unsigned operations) {
+    struct fixture f;
+    fixture_init(&f, 7);
+    f.options.mend = true;
+    struct disk *disk = sim_disk_seam(f.sim);
+    fixture_must_open(&f);
+    append(&f, 1, 60, 1, 500);
+    struct log_segment segments[2];
+    cr_assert_gt(log_segments(f.log, segments, 2), 2);
+    uint64_t last = segments[0].last;
+    const char *path;
+    uint64_t at = record_offset(&f, 5, &path);
+    cr_assert(sim_disk_unreadable(f.sim, path, at, 1));
+    struct log_gap gap = note(&f, 1, last);
+    dropper.real = disk->ops;
+    dropper.log = f.log;
+    dropper.upto = last;
+    dropper.left = operations;
+    struct disk_ops ops = *disk->ops;
+    ops.read = read_dropping;
+    ops.write = write_dropping;
+    disk->ops = &ops;
+    int rc = try_fill(&f, gap.first, (size_t)(gap.last - gap.first + 1), 1, 500);
+    disk->ops = dropper.real;
+    bool dropped = dropper.left == 0;
+    cr_assert_eq(rc, 0, "dropped before operation %u: %s", operations, f.why.text);
+    cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
+    cr_assert_eq(log_first(f.log), dropped ? last + 1 : 1);
+    append(&f, 61, 1, 1, 500);
+    check_entries(&f, dropped ? last + 1 : 1, 61, 1, 500);
+    fixture_power_cut(&f);
+    f.image_index = dropped ? last : 0;
+    f.image_term = dropped ? 1 : 0;
+    fixture_must_open(&f);
+    check_entries(&f, dropped ? last + 1 : 1, 61, 1, 500);
+    fixture_fini(&f);
+    return dropped;
+}
+
+Test(log_repair, a_file_that_goes_while_it_is_built_anew_is_no_failure) {
+    unsigned operations = 1;
+    while (rebuild_while_it_goes(operations)) {
+        operations++;
+    }
+    cr_assert_gt(operations, 8);
+}
+
 static unsigned forgotten;
 
 static void count_forgotten(struct disk_file *file) {
