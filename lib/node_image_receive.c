@@ -24,6 +24,7 @@ enum {
     INSTALL_RETRY_MS = 250,
     RECEIVE_RETRY_MS = 1000, /* after a failure, as a rule of this disk: not in a busy loop */
     SILENCE_MS = 30000,      /* the sender has other worries, and own images wait for it */
+    RIVAL_MS = 5000,         /* of silence, after which another sender's image is taken instead */
     SYNC_BYTES = 8 * 1024 * 1024
 };
 
@@ -365,6 +366,10 @@ static bool accept_chunk(struct node *node, const struct peer *from,
     struct image_receive *receive = node->receive;
     if (receive != NULL && (receive->busy || node->installing)) {
         return false; /* the answer to the chunk in work tells the sender where to go on */
+    }
+    if (receive != NULL && !is_of(receive, chunk) && receive->from != from->id &&
+        node_now(node) - receive->heard_ns < RIVAL_MS * MS_NS) {
+        return false; /* a leader and a helper, each with an image of its own, would begin anew for ever */
     }
     if (receive == NULL || !is_of(receive, chunk)) {
         receive_free(node);
