@@ -1,10 +1,5 @@
-/* From a directory to a running node: lock, identity, founding, recovery.
- *
- *   DIR/lock            held while a process uses the directory
- *   DIR/identity        who this node is, of which cluster
- *   DIR/data/           the log's segments and the vote record
- *   DIR/image/          the newest image, as <index>.img
- *   DIR/ctl.sock        where kvctl --dir reaches a live node */
+/* From a directory to a running node: lock, identity, founding, recovery. What lies in the directory is in
+ * docs/ARCHITECTURE.md. */
 #include "lib/node_repair.h"
 #include "lib/peer.h"
 
