@@ -1,5 +1,5 @@
 /* What the replicated log is replayed into, seen by the stations of a node: keys and values
- * (state_kv.c), or hardly anything, because the log itself is what is wanted (state_log.c).
+ * (state_kv.c), or what records mean beside being in the log: sessions and a chain (state_log.c).
  *
  * Replay and images go through this table, so that there is one replay, one way to save, send, receive
  * and install an image, and one order in which a log's prefix goes (rule 14). */
