@@ -11,7 +11,8 @@ struct log_walk {
     struct text line;
     uint64_t from, limit, shown;                     /* dump */
     uint64_t records, files, first, last, bad, torn; /* verify */
-    struct text file;
+    uint64_t warnings, images;
+    struct text file, beside; /* beside: what else was read and is good */
 };
 
 /* Ends a walk early; any number that is no error code. */
@@ -24,6 +25,8 @@ static const char *kind_name(enum lkv_log_kind kind) {
     case LKV_LOG_TORN: return "torn";
     case LKV_LOG_DAMAGED: return "damaged";
     case LKV_LOG_DEAD: return "dead";
+    case LKV_LOG_WARNING: return "warning";
+    case LKV_LOG_FILE: return "file";
     }
     return "record";
 }
@@ -84,7 +87,8 @@ static void dump_line(struct log_walk *walk, const struct lkv_log_item *item) {
 
 static int dump_item(void *arg, const struct lkv_log_item *item) {
     struct log_walk *walk = arg;
-    if (item->kind == LKV_LOG_RECORD && item->index < walk->from) {
+    bool before = item->kind == LKV_LOG_RECORD && item->index < walk->from;
+    if (before || item->kind == LKV_LOG_FILE) {
         return 0;
     }
     if (walk->shown == walk->limit) {
@@ -130,17 +134,33 @@ const struct command command_log_dump = {
 
 /* ------------------------------------------------------------------ verify */
 
+static bool is_segment(const char *file) {
+    size_t size = strlen(file);
+    return size > 4 && strcmp(file + size - 4, ".seg") == 0;
+}
+
 static void tell_finding(struct log_walk *walk, const struct lkv_log_item *item) {
     const char *text = item->text != NULL ? item->text : kind_name(item->kind);
     if (walk->cli->format == FORMAT_JSON) {
         dump_json(walk, item);
+    } else if (!is_segment(item->file)) {
+        printf("%s%s:%" PRIu64 ": %s\n", item->kind == LKV_LOG_WARNING ? "warning: " : "",
+               item->file, item->offset, text);
     } else {
         printf("%s: record at offset %" PRIu64 ": %s\n", item->file, item->offset, text);
     }
 }
 
-static void count_file(struct log_walk *walk, const char *file) {
-    if (strcmp(text_string(&walk->file), file) != 0) {
+/* Segments; and of the other files each kind once, by name. */
+static void count_file(struct log_walk *walk, const struct lkv_log_item *item) {
+    const char *file = item->file;
+    if (item->kind == LKV_LOG_FILE) {
+        bool image = strcmp(item->type, "image") == 0;
+        walk->images += image;
+        if (!image || walk->images == 1) {
+            text_printf(&walk->beside, ",%s", item->type);
+        }
+    } else if (is_segment(file) && strcmp(text_string(&walk->file), file) != 0) {
         walk->files++;
         text_clear(&walk->file);
         text_add_string(&walk->file, file);
@@ -149,7 +169,7 @@ static void count_file(struct log_walk *walk, const char *file) {
 
 static int verify_item(void *arg, const struct lkv_log_item *item) {
     struct log_walk *walk = arg;
-    count_file(walk, item->file);
+    count_file(walk, item);
     switch (item->kind) {
     case LKV_LOG_RECORD:
         walk->first = walk->records == 0 ? item->index : walk->first;
@@ -157,7 +177,12 @@ static int verify_item(void *arg, const struct lkv_log_item *item) {
         walk->records++;
         break;
     case LKV_LOG_MARK:
+    case LKV_LOG_FILE:
     case LKV_LOG_DEAD: break;
+    case LKV_LOG_WARNING:
+        walk->warnings++;
+        tell_finding(walk, item);
+        break;
     case LKV_LOG_TORN: /* never acknowledged: what a crash leaves, and no damage */
         walk->torn++;
         tell_finding(walk, item);
@@ -181,12 +206,16 @@ static void print_verdict(const struct log_walk *walk) {
         json_u64(&line, "last", walk->last);
         json_u64(&line, "damaged", walk->bad);
         json_u64(&line, "torn", walk->torn);
+        json_u64(&line, "warnings", walk->warnings);
+        json_u64(&line, "images", walk->images);
+        text_printf(&line, ",\"checked\":\"log,vote%s\"", text_string(&walk->beside));
         json_print(&line);
         text_free(&line);
     } else if (walk->bad == 0) {
         printf("OK records=%" PRIu64 " files=%" PRIu64 " first=%" PRIu64 " last=%" PRIu64
-               " torn=%" PRIu64 "\n",
-               walk->records, walk->files, walk->first, walk->last, walk->torn);
+               " torn=%" PRIu64 " warnings=%" PRIu64 " images=%" PRIu64 " checked=log,vote%s\n",
+               walk->records, walk->files, walk->first, walk->last, walk->torn, walk->warnings,
+               walk->images, text_string(&walk->beside));
     }
 }
 
@@ -199,18 +228,22 @@ static int run_verify(struct cli *cli) {
     }
     text_free(&walk.line);
     text_free(&walk.file);
+    text_free(&walk.beside);
     return exit;
 }
 
 const struct command command_log_verify = {
     .name = "log verify",
     .words = "--dir DIR",
-    .summary = "Check every byte of a log that no process holds.",
+    .summary = "Check every byte of what a directory that no process holds keeps.",
     .details =
-        "Exit code 7 when something that was acknowledged cannot be read. A torn tail, as a\n"
-        "crash leaves it, is told and is no damage. Changes nothing, and works on a read-only "
-        "file\n"
-        "system too.",
+        "Log, vote, images, and the files identity, seen and retention; the last line says what "
+        "was\n"
+        "there and read. Exit code 7 when something that was acknowledged cannot be read, or "
+        "would\n"
+        "stop a start. A torn tail, as a crash leaves it, and a warning (one of two copies is\n"
+        "unreadable, nothing is lost) are told and are no damage. Changes nothing, and works on a\n"
+        "read-only file system too.",
     .examples = "  kvctl log verify --dir ./n1",
     .run = run_verify,
 };

@@ -583,7 +583,9 @@ enum lkv_log_kind {
     LKV_LOG_MARK,    /* says up to where the log was durable */
     LKV_LOG_TORN,    /* a finding: written, never acknowledged; opening cuts it off */
     LKV_LOG_DAMAGED, /* a finding: acknowledged, and unreadable */
-    LKV_LOG_DEAD     /* cut by a later segment: not part of the log any more */
+    LKV_LOG_DEAD,    /* cut by a later segment: not part of the log any more */
+    LKV_LOG_WARNING, /* a finding: unreadable, but nothing is lost: another copy has it all */
+    LKV_LOG_FILE     /* no part of the log: another file of the directory, all of it good */
 };
 
 /* What lkv_log_walk visits. Everything in it is valid during the visit. */
@@ -591,20 +593,22 @@ struct lkv_log_item {
     enum lkv_log_kind kind;
     const char *file; /* relative to the directory */
     uint64_t offset;
-    uint64_t index, term;
+    uint64_t index, term; /* of LKV_LOG_FILE: what an image covers, else 0 */
     /* "noop", "config", "put", "delete", "session open", ..., "record", "record once" (in a
-     * session; payload: the caller's bytes), "-" */
+     * session; payload: the caller's bytes), "-"; of a file: "identity", "seen", "retention",
+     * "checkpoint", "image" */
     const char *type;
     struct lkv_bytes key, value, payload;
     const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
 };
 
-/* Reads the log in `dir` from its first byte to its last, changing nothing. Findings are visited,
- * and are no error. `visit` returning non-zero ends the walk with that value. Where the lock cannot
+/* Reads the log in `dir` from its first byte to its last, and before it the other files that a start
+ * needs (identity, seen, retention, images), changing nothing. Findings are visited, and are no
+ * error; what an image that cannot be read stood for is missing from the log. `visit` returning non-zero ends the walk with that value. Where the lock cannot
  * be written, as on a read-only file system, it is taken for reading.
  * Ownership of *why as lkv_open. Thread: `visit` runs on the calling thread.
  * Errors: LKV_ENOENT (no node's directory), LKV_ELOCKED (a process holds it), LKV_EPERM,
- * LKV_EDAMAGED (the identity cannot be read), LKV_EVERSION, LKV_EIO. */
+ * LKV_EVERSION, LKV_ENOMEM, LKV_EIO. */
 LKV_API LKV_CHECK int lkv_log_walk(const char *dir,
                                    int (*visit)(void *arg, const struct lkv_log_item *item),
                                    void *arg, struct lkv_msg **why);

@@ -415,8 +415,10 @@ static int refuse_damaged(const struct node *node, bool mend, struct reason *why
     (void)reason_set(why, LKV_EDAMAGED, "%.340s; %s", found.text,
                      mend ? "this member may have voted for what it no longer knows and must not "
                             "vote again: move its directory away"
-                     : node->options.offline ? "nothing was changed"
-                                             : "alone, nobody can repair it; nothing was changed");
+                     : node->options.offline
+                         ? "no data was changed"
+                         : "alone, nobody can give it back; no data was changed. `kvctl log "
+                           "verify` lists all that is wrong: restore the directory");
     return LKV_EDAMAGED;
 }
 
@@ -434,6 +436,7 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     int rc = check_not_lost(node, identity, why);
     if (rc == 0) {
         rc = load_image(node, identity, mend, why);
+        rc = rc == LKV_EDAMAGED ? refuse_damaged(node, mend, why) : rc;
     }
     if (rc != 0) {
         return rc;

@@ -212,7 +212,14 @@ bool log_wants_spare(struct log *log); /* any thread */
 /* Offline, read-only: walks every record of a log that no process holds. `visit` hears each record,
  * mark and finding in file order; a non-zero return ends the walk with it. Returns 0 when it came
  * to the end, damage or not. The strings and the payload are valid during the call of `visit`. */
-enum log_finding { LOG_RECORD, LOG_MARK, LOG_TORN, LOG_DAMAGED, LOG_DEAD };
+enum log_finding {
+    LOG_RECORD,
+    LOG_MARK,
+    LOG_TORN,
+    LOG_DAMAGED,
+    LOG_DEAD,
+    LOG_WARNING /* nothing is lost, but one of two copies is unreadable */
+};
 struct log_visit {
     enum log_finding kind;
     const char *file; /* name within the directory */

@@ -55,6 +55,21 @@ static int on_damage(void *arg, const struct recovery_finding *finding) {
     return walk->visit(walk->arg, &visit);
 }
 
+/* Rule 2: every save writes both slots, so the good one has all. A power cut while one is written leaves
+ * the same as rot. */
+static int tell_vote_slot(struct walk *walk, const struct recovery *found) {
+    if (!found->names.vote || found->vote_slots_valid != 1) {
+        return 0;
+    }
+    struct log_visit visit = {
+        .kind = LOG_WARNING,
+        .file = LOG_VOTE_NAME,
+        .offset = (uint64_t)found->vote.doubtful * LOG_BLOCK,
+        .text = "one of the two slots cannot be read, the other one has the vote: nothing is "
+                "lost, and the next start writes both"};
+    return walk->visit(walk->arg, &visit);
+}
+
 int log_walk(struct disk *disk, const char *dir, uint64_t image_index,
              int (*visit)(void *arg, const struct log_visit *what), void *arg, struct reason *why) {
     int rc = log_dir_check(dir, why);
@@ -71,6 +86,7 @@ int log_walk(struct disk *disk, const char *dir, uint64_t image_index,
                                      .observer = &observer};
     struct recovery found;
     rc = recovery_run(&found, &source, why);
+    rc = rc == 0 ? tell_vote_slot(&walk, &found) : rc;
     recovery_fini(&found);
     mem_free(walk.payload);
     return rc;

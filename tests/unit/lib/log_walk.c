@@ -231,22 +231,80 @@ static void make_image_file(const char *name) {
     (void)fclose(file);
 }
 
-/* Below an image damage does not count; a half-made image stands for nothing. */
-Test(lib_log_walk, a_half_made_image_hides_no_damage) {
-    char name[PATH_BYTES];
+static const struct item *finding_of(const char *file) {
+    for (size_t i = 0; i < item_count; i++) {
+        if (items[i].kind == LKV_LOG_DAMAGED && strcmp(items[i].file, file) == 0) {
+            return &items[i];
+        }
+    }
+    cr_assert_fail("nothing is wrong with %s", file);
+    return NULL;
+}
+
+/* An image that is half made, or cannot be read, stands for nothing. */
+Test(lib_log_walk, s9_an_image_that_cannot_be_read_is_a_finding_and_hides_no_damage) {
+    char name[PATH_BYTES], file[PATH_BYTES + 8];
     damage_text(world.dirs[0], "second value", name);
     make_image_file("00000000000000000005.img.tmp");
     cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
-    cr_assert_geq(count_kind(LKV_LOG_DAMAGED), 1);
+    size_t damaged = count_kind(LKV_LOG_DAMAGED);
+    cr_assert_geq(damaged, 1);
     make_image_file("00000000000000000005.img");
     cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
-    cr_assert_eq(count_kind(LKV_LOG_DAMAGED), 0);
+    cr_assert_eq(count_kind(LKV_LOG_DAMAGED), damaged + 1);
+    const struct item *image = finding_of("image/00000000000000000005.img");
+    cr_assert_str_eq(image->type, "image");
+    cr_assert_eq(image->index, 5);
+    cr_assert_neq(image->text[0], '\0');
+    (void)snprintf(file, sizeof(file), "data/%s", name);
+    (void)finding_of(file);
 }
 
-Test(lib_log_walk, says_when_the_identity_cannot_be_read) {
+static void node_path(const char *name, char out[static 2 * PATH_BYTES]) {
+    (void)snprintf(out, 2 * PATH_BYTES, "%.250s/%s", world.dirs[0], name);
+}
+
+Test(lib_log_walk, shows_an_identity_that_cannot_be_read_and_goes_on) {
     char path[2 * PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "%.250s/identity", world.dirs[0]);
+    node_path("identity", path);
     overwrite(path, 30, "Z", 1);
-    cr_assert_eq(walk(world.dirs[0]), LKV_EDAMAGED);
-    cr_assert_not_null(strstr(why_text, "/identity"), "%s", why_text);
+    cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
+    cr_assert_neq(finding_of("identity")->text[0], '\0');
+    cr_assert_eq(count_kind(LKV_LOG_DAMAGED), 1);
+    cr_assert_str_eq(record(5)->type, "delete");
+}
+
+Test(lib_log_walk, shows_what_else_would_stop_a_start) {
+    static const char *const names[] = {"seen", "retention"};
+    char path[2 * PATH_BYTES];
+    cr_assert_eq(walk(world.dirs[0]), 0);
+    cr_assert_geq(count_kind(LKV_LOG_FILE), 1, "the identity is good");
+    for (size_t i = 0; i < 2; i++) {
+        node_path(names[i], path);
+        FILE *out = fopen(path, "we");
+        cr_assert_not_null(out);
+        (void)fputs("noise\n", out);
+        (void)fclose(out);
+        cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
+        cr_assert_neq(finding_of(names[i])->text[0], '\0');
+        cr_assert_eq(count_kind(LKV_LOG_DAMAGED), i + 1);
+    }
+}
+
+/* Both slots say the same (rule 2): one is enough, and no damage. */
+Test(lib_log_walk, warns_of_one_vote_slot) {
+    char path[2 * PATH_BYTES];
+    node_path("data/vote", path);
+    for (uint64_t slot = 0; slot < 2; slot++) {
+        overwrite(path, (long)slot * 4096 + 40, "\xff\xff\xff\xff", 4);
+        cr_assert_eq(walk(world.dirs[0]), 0, "%s", why_text);
+        cr_assert_eq(count_kind(LKV_LOG_WARNING), slot == 0);
+        cr_assert_eq(count_kind(LKV_LOG_DAMAGED), slot == 1);
+        for (size_t i = 0; i < item_count; i++) {
+            if (items[i].kind == LKV_LOG_WARNING) {
+                cr_assert_str_eq(items[i].file, "data/vote");
+                cr_assert_eq(items[i].offset, slot * 4096);
+            }
+        }
+    }
 }

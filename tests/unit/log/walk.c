@@ -2,7 +2,7 @@
 #include "tests/unit/log/fixture.h"
 
 struct heard {
-    size_t counts[LOG_DEAD + 1];
+    size_t counts[LOG_WARNING + 1];
     uint64_t damaged_index, damaged_offset;
     char text[128], file[64];
     size_t stop_after, total;
