@@ -47,9 +47,14 @@ uint64_t node_gap_below(struct node *node, uint64_t index) {
 void node_repair_opened(struct node *node, const struct log_state *state) {
     struct repair *repair = &node->repair;
     for (size_t i = 0; i < state->gap_count; i++) {
+        const struct log_gap *gap = &state->gaps[i];
+        char place[DISK_PATH_SIZE + 32];
+        log_gap_place(node->log, gap, place, sizeof(place));
+        bool first = strncmp(state->damage.text, place, strlen(place)) == 0;
         trace_line(&node->trace, TRACE_ERROR, "damaged",
-                   "entries %" PRIu64 " to %" PRIu64 " cannot be read: %s", state->gaps[i].first,
-                   state->gaps[i].last, state->damage.text);
+                   "entries %" PRIu64 " to %" PRIu64 " cannot be read: %s%s", gap->first, gap->last,
+                   first ? state->damage.text : place,
+                   first ? "" : ": no valid record (acknowledged)");
     }
     repair->log_why = state->damage;
     if (state->end_unknown) {

@@ -4,6 +4,8 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
+
 enum { NOTE_ENTRIES = 16, NOTE_BYTES = 1024 * 1024 };
 
 /* Under the mutex. The number of gaps that end before `index`. */
@@ -108,6 +110,15 @@ bool log_damage_at(struct log *log, uint64_t index, struct log_gap *gap) {
         *gap = next;
     }
     return true;
+}
+
+void log_gap_place(const struct log *log, const struct log_gap *gap, char *out, size_t size) {
+    char name[LOG_NAME_SIZE];
+    out[0] = '\0';
+    if (gap->segment != 0) {
+        segment_name(name, gap->segment);
+        (void)snprintf(out, size, "%s/%s:%llu", log->dir, name, (unsigned long long)gap->offset);
+    }
 }
 
 uint64_t log_term_at(struct log *log, uint64_t index) {

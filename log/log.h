@@ -49,6 +49,8 @@ struct log_vote {
 struct log_gap {
     uint64_t first, last;
     uint64_t last_term;
+    /* Where log_open expected the first entry; 0: found later. */
+    uint64_t segment, offset;
 };
 
 /* What the disk says at open. All that it reports is durable when log_open returns (rule 9). */
@@ -138,6 +140,9 @@ bool log_damage_at(struct log *log, uint64_t index, struct log_gap *gap);
 /* The gaps as they are now: writes at most `capacity` of them and returns how many there are. */
 size_t log_gaps(struct log *log, struct log_gap *out, size_t capacity);
 uint64_t log_damaged_entries(struct log *log); /* in all of them */
+
+/* Writes "path:offset" of a gap that log_open found, else nothing. */
+void log_gap_place(const struct log *log, const struct log_gap *gap, char *out, size_t size);
 
 /* A read has found damage in [first, last]. Reads them again; `*gap` gets the first entries of the
  * range that cannot be read, as a gap that the log knows from now on (the known one when there was

@@ -17,6 +17,7 @@ struct chain {
     struct segment *segment;
     struct log_scan *scan;
     uint64_t hole_end; /* where the present record starts */
+    uint64_t missed;   /* where the last finding is, in `segment` */
     bool is_newest;
 };
 
@@ -63,7 +64,11 @@ static int add_gap(struct chain *chain, uint64_t first, uint64_t last, uint64_t 
         return LKV_ENOMEM;
     }
     damage->gaps = grown;
-    grown[damage->gap_count++] = (struct log_gap){.first = first, .last = last, .last_term = term};
+    grown[damage->gap_count++] = (struct log_gap){.first = first,
+                                                  .last = last,
+                                                  .last_term = term,
+                                                  .segment = chain->segment->number,
+                                                  .offset = chain->missed};
     return 0;
 }
 
@@ -77,6 +82,7 @@ static int report(struct chain *chain, uint64_t first, uint64_t known_term, uint
                                        .term = known_term,
                                        .text = known_term != 0 ? "crc mismatch (acknowledged)"
                                                                : "no valid record (acknowledged)"};
+    chain->missed = offset;
     return recovery_damaged(chain->recovery, chain->source, &finding,
                             "expected entry %llu after (%llu, term %llu), found %s "
                             "(acknowledged: the mark is %llu)",
@@ -469,6 +475,7 @@ static int missing_end(struct chain *chain, uint64_t first) {
                                        .offset = chain->segment->tail,
                                        .index = first,
                                        .text = "no valid record (acknowledged)"};
+    chain->missed = finding.offset;
     int rc = recovery_damaged(chain->recovery, chain->source, &finding,
                               "expected entries %llu to %llu, found no valid record "
                               "(acknowledged)",

@@ -74,7 +74,9 @@ for number in 5 6 7 900 1700; do
     flip "$file" "$offset"
 done
 expect 7 "$K" log verify --dir "$T/$victim"
+: >"$T/$victim.err"
 repaired "$victim"
+grep '"event":"damaged"' "$T/$victim.err" | grep -q "${file##*/}:" || fail "the file of entry 1700 is not named: $(cat "$T/$victim.err")"
 
 say "a bit in the last acknowledged record (S2)"
 stop "$victim"

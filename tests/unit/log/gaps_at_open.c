@@ -290,3 +290,37 @@ Test(log_gaps_at_open, wait_for_space) {
     mend(&f, false);
     fixture_fini(&f);
 }
+
+static void expect_place(const struct fixture *f, size_t n, const char *path, uint64_t offset) {
+    char place[256], expected[256];
+    log_gap_place(f->log, &f->state.gaps[n], place, sizeof(place));
+    (void)snprintf(expected, sizeof(expected), "%s:%llu", path, (unsigned long long)offset);
+    cr_assert_str_eq(place, expected);
+}
+
+/* S2, S3: in two files, by a payload and by a header. */
+Test(log_gaps_at_open, tell_each_where_it_is) {
+    struct fixture f;
+    build(&f, 21);
+    const char *path;
+    char first[64];
+    uint64_t at = record_offset(&f, 3, &path);
+    (void)snprintf(first, sizeof(first), "%s", path);
+    cr_assert(sim_disk_flip_bit(f.sim, path, at + LOG_RECORD_HEADER + 10, 2, SIM_ROT_BOTH));
+    uint64_t then = record_offset(&f, 50, &path);
+    cr_assert_str_neq(path, first);
+    cr_assert(sim_disk_flip_bit(f.sim, path, then + 8, 2, SIM_ROT_BOTH));
+    fixture_must_open(&f);
+    cr_assert_eq(f.state.gap_count, 2);
+    expect_gap(&f, 0, 3, 3);
+    expect_gap(&f, 1, 50, 50);
+    expect_place(&f, 0, first, at);
+    expect_place(&f, 1, path, then);
+    struct log_gap later = {.first = 7, .last = 7};
+    char place[64] = "?";
+    log_gap_place(f.log, &later, place, sizeof(place));
+    cr_assert_str_eq(place, "");
+    fixture_power_cut(&f);
+    mend(&f, false);
+    fixture_fini(&f);
+}
