@@ -167,7 +167,8 @@ static int run_serve(struct cli *cli) {
 
 const struct command command_serve = {
     .name = "serve",
-    .words = "--dir DIR [--id ID] [--listen HOST:PORT] [--peers ID=HOST:PORT,...] [--moved on]",
+    .words =
+        "--dir DIR [--id ID] [--listen HOST:PORT] [--peers ID=HOST:PORT,...] [--moved on|newest]",
     .summary = "Run one node.",
     .details =
         "Prints `ready id=ID listen=HOST:PORT` once the log is recovered and the listener\n"
@@ -175,8 +176,10 @@ const struct command command_serve = {
         "without it the node is alone, and listens at 127.0.0.1:7001 unless --listen says where.\n"
         "A node that was alone may be given peers later: it waits for all of them, then they are\n"
         "one cluster with its data. --moved on, for one start, keeps a directory that was moved\n"
-        "or restored, or gives members other addresses. Traces are JSON lines on stderr (--trace,\n"
-        "default warn). SIGTERM hands leadership over, then stops.",
+        "or restored, or gives members other addresses; one of several then waits until the other\n"
+        "members have given it what it lacks. --moved newest does not wait: only if nothing was\n"
+        "written after the copy was made, as when a whole stopped cluster moves. Traces are JSON\n"
+        "lines on stderr (--trace, default warn). SIGTERM hands leadership over, then stops.",
     .examples = "  kvctl serve --dir ./data\n"
                 "  kvctl serve --dir ./log --model log --listen 127.0.0.1:7011\n"
                 "  kvctl serve --id n1 --dir ./n1 --listen 10.0.0.1:7001 \\\n"

@@ -31,6 +31,9 @@ static void encode(const struct identity *identity, const struct disk_file_id *f
         buffer_printf(out, "grown %" PRIu64 " %" PRIu64 "\n", identity->grown_index,
                       identity->grown_term);
     }
+    if (identity->restored) {
+        buffer_printf(out, "restored 1\n");
+    }
     if (file->number != 0) {
         buffer_printf(out, "file %016" PRIx64 " %" PRIu64 " %" PRIu64 "\n", file->file_system,
                       file->number, file->born_ns);
@@ -103,6 +106,11 @@ static bool decode_grown(const char *line, struct identity *out) {
     return sscanf(line, "grown %" SCNu64 " %" SCNu64, &out->grown_index, &out->grown_term) == 2;
 }
 
+static bool decode_restored(const char *line, struct identity *out) {
+    out->restored = strcmp(line, "restored 1") == 0;
+    return out->restored;
+}
+
 static bool decode_file(const char *line, struct identity *out) {
     return sscanf(line, "file %" SCNx64 " %" SCNu64 " %" SCNu64, &out->file.file_system,
                   &out->file.number, &out->file.born_ns) == 3;
@@ -116,7 +124,7 @@ static bool decode_line(void *arg, const char *line) {
            sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
            sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
            decode_log_made(line, out) || decode_model(line, out) || decode_member(line, out) ||
-           decode_grown(line, out) || decode_file(line, out);
+           decode_grown(line, out) || decode_file(line, out) || decode_restored(line, out);
 }
 
 int identity_load(struct disk *disk, const char *dir, struct identity *out, struct reason *why) {
@@ -161,9 +169,9 @@ int identity_check_place(struct disk *disk, const char *dir, const struct identi
         why, LKV_EIDENTITY,
         "%s was copied, restored or moved: it says that it is file %" PRIu64
         " of file system %016" PRIx64 ", it is file %" PRIu64 " of %016" PRIx64
-        ". Two directories of one node lose acknowledged writes. If this is the one to "
-        "keep, and no process uses the other, start it once with the option moved=on "
-        "(kvctl serve --moved on)",
+        ". Two running directories of one node lose acknowledged writes. To keep this one start "
+        "it once with moved=on (kvctl serve --moved on): other members give it what it lacks; "
+        "moved=newest only if nothing was written since the copy, as when a whole cluster moves",
         path, stored->number, stored->file_system, found.number, found.file_system);
 }
 

@@ -27,6 +27,9 @@ struct identity {
     /* Of a cluster that grew from one node: the end of that node's log, which every leader must hold
      * (rule 19). 0: founded at once. */
     uint64_t grown_index, grown_term;
+    /* The operator brought it back (moved=on): what it acknowledged later may be missing, so its log's end
+     * is unknown until the others have confirmed it (rules 11 and 17). */
+    bool restored;
     struct disk_file_id file; /* that held it when it was written, as loaded (rule 17) */
     bool is_copy;             /* it lies elsewhere, is only looked at, and says so for ever */
 };

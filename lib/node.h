@@ -166,6 +166,7 @@ struct node {
     struct reason refusal; /* of the last peer that refused our hello; empty once one is up */
     atomic_bool growing; /* founded alone, and started with peers: waits for them (rule 19), nothing
                             of its state loaded yet */
+    bool readdressed;    /* the option peers has brought other addresses (rule 19) */
     struct seen seen;
     bool seen_job_running;
     uint64_t seen_retry_ns; /* when a save that failed is tried again; UINT64_MAX: none failed */

@@ -19,14 +19,28 @@ bool node_only_looks(const struct node *node) {
     return node->options.offline && node->identity.member_count > 1;
 }
 
+/* That it is the one to keep does not say that it is the newest: an older copy lacks what its member
+ * acknowledged later, so its end is unknown (rule 11). Durable in one rename with its new place. Where only
+ * addresses have changed, nothing was brought back. */
+static void take_word(struct node *node, bool same_place) {
+    struct identity *identity = &node->identity;
+    if (node->options.moved == MOVED_NEWEST) {
+        identity->restored = false;
+    } else if (identity->member_count > 1 && !(same_place && node->readdressed)) {
+        identity->restored = true;
+    }
+}
+
 /* What is opened offline meets nobody: a copy may be looked at too, and stays one. */
 int node_check_place(struct node *node, struct reason *why) {
-    if (node->options.moved) {
+    struct identity *identity = &node->identity;
+    int rc = identity_check_place(node->world.disk, node->dir, identity, why);
+    if (node->options.moved != MOVED_OFF && (rc == 0 || rc == LKV_EIDENTITY)) {
+        take_word(node, rc == 0 && identity->file.number != 0);
         return 0;
     }
-    int rc = identity_check_place(node->world.disk, node->dir, &node->identity, why);
     if (rc == LKV_EIDENTITY && node->options.offline) {
-        node->identity.is_copy = true;
+        identity->is_copy = true;
         return 0;
     }
     return rc;
@@ -60,6 +74,7 @@ static int check_address(struct node *node, struct identity_member *member,
             "with the new peers and the option moved=on (kvctl serve --moved on)",
             peer->name, peer->address, node->identity.cluster_id, node->dir, member->address);
     }
+    node->readdressed = node->readdressed || member->address[0] != '\0';
     (void)snprintf(member->address, sizeof(member->address), "%s", peer->address);
     return 0;
 }

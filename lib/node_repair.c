@@ -22,6 +22,12 @@ enum {
     RETRY_MS = 1000     /* of a note in the log that found no room, of a fill that did not hold */
 };
 
+/* What an older copy lacks only the others know (rule 17). */
+#define RESTORED                                                                                \
+    "it was brought back with moved=on, so its log may lack what it acknowledged later, until " \
+    "the other members have confirmed it. If nothing was written after the copy was made, as "  \
+    "when a whole stopped cluster moved, start it once with moved=newest"
+
 bool node_is_damage(int rc) {
     return rc == LKV_EDAMAGED || rc == LKV_EIO;
 }
@@ -59,11 +65,15 @@ void node_repair_opened(struct node *node, const struct log_state *state) {
     repair->log_why = state->damage;
     if (state->end_unknown) {
         repair->end_why = state->damage;
-        trace_line(
-            &node->trace, TRACE_ERROR, "end-unknown",
-            "the log's newest part cannot be read, so it takes no part until it holds all that "
-            "the leader has: %s",
-            state->damage.text);
+        if (node->identity.restored) {
+            (void)reason_set(&repair->end_why, LKV_EDAMAGED, "%s", RESTORED);
+        } else if (state->damage.text[0] == '\0') {
+            (void)reason_set(&repair->end_why, LKV_EDAMAGED,
+                             "an earlier life of this node lost the log's newest part");
+        }
+        trace_line(&node->trace, TRACE_ERROR, "end-unknown",
+                   "it takes no part until it holds all that the leader has: %s",
+                   repair->end_why.text);
     }
 }
 
@@ -243,14 +253,20 @@ struct note_job {
     struct loop_job job;
     struct node *node;
     bool settle; /* else doubt */
+    struct identity identity;
     int rc;
     struct reason why;
 };
 
 static void note_run(struct loop_job *base) {
     struct note_job *job = LIST_ITEM(base, struct note_job, job);
-    job->rc = job->settle ? log_settle_end(job->node->log, &job->why)
-                          : log_doubt_end(job->node->log, &job->why);
+    const struct node *node = job->node;
+    job->rc =
+        job->settle ? log_settle_end(node->log, &job->why) : log_doubt_end(node->log, &job->why);
+    if (job->rc == 0 && job->settle && job->identity.restored) {
+        job->identity.restored = false;
+        job->rc = identity_save(node->world.disk, node->dir, &job->identity, &job->why);
+    }
 }
 
 static void end_settled(struct node *node) {
@@ -274,6 +290,7 @@ static void note_done(struct loop_job *base) {
         node_log_failed(node, job->rc, &job->why);
     } else if (job->settle) {
         repair->settle_due = false;
+        node->identity.restored = false;
         if (!repair->doubt_due) { /* else it is in doubt again */
             end_settled(node);
         }
@@ -295,8 +312,10 @@ static void give_note(struct node *node) {
         repair->note_retry_ns = node_now(node) + RETRY_MS * MS_NS;
         return;
     }
-    *job = (struct note_job){
-        .node = node, .settle = !repair->doubt_due, .job = {.run = note_run, .done = note_done}};
+    *job = (struct note_job){.node = node,
+                             .settle = !repair->doubt_due,
+                             .identity = node->identity,
+                             .job = {.run = note_run, .done = note_done}};
     repair->note_running = true;
     repair->note_retry_ns = UINT64_MAX;
     node->jobs_outstanding++;

@@ -453,6 +453,7 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     if (rc != 0) {
         return rc == LKV_EDAMAGED ? refuse_damaged(node, mend, why) : rc;
     }
+    state.end_unknown = state.end_unknown || identity->restored;
     rc = put_images_aside(node, why);
     if (rc == 0) {
         rc = remember_log(node, identity, why);

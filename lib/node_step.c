@@ -167,6 +167,12 @@ static void publish_role(struct node *node, const struct raft_update *update) {
     }
 }
 
+/* When every member was brought back as if it might be older, nobody is left to confirm (rule 11). */
+#define NEWEST_HELPS                                                                         \
+    "moved=on was stated on so many members that none is left to confirm what was written. " \
+    "If nothing was written after the copies were made, start each once with moved=newest "  \
+    "(kvctl serve --moved newest): "
+
 static void carry_out(struct node *node, const struct raft_event *event,
                       const struct raft_update *update) {
     int rc = 0;
@@ -208,7 +214,8 @@ static void carry_out(struct node *node, const struct raft_event *event,
     if (update->stop_rc != 0) {
         struct reason why = update->stop_why;
         node_name_members(node, &why);
-        node_stop(node, update->stop_rc, "%s", why.text);
+        node_stop(node, update->stop_rc, "%s%s", node->identity.restored ? NEWEST_HELPS : "",
+                  why.text);
     }
     node->turn_wanted = true;
 }

@@ -18,6 +18,7 @@ enum option_kind {
     KIND_SWITCH,
     KIND_ENGINE, /* only one value in this version: kept nowhere */
     KIND_MODEL,
+    KIND_MOVED,
     KIND_NUMBER,
     KIND_BYTES,
     KIND_MS,
@@ -49,8 +50,9 @@ enum option_kind {
       "on: a follower passes requests to the leader; off: it refuses them with its address")      \
     X(offline, KIND_SWITCH, offline, "off", 0, 0,                                                 \
       "on: the directory of one member of several is opened for local reads, without the others") \
-    X(moved, KIND_SWITCH, moved, "off", 0, 0,                                                     \
-      "on, for one start: the directory was moved or restored, or peers have other addresses")    \
+    X(moved, KIND_MOVED, moved, "off", 0, 0,                                                      \
+      "for one start. on: the directory was moved or restored, or peers have other addresses; "   \
+      "newest: and nothing was written after the copy was made")                                  \
     X(engine, KIND_ENGINE, dir, "memory", 0, 0, "memory: the only engine of this version")        \
     X(model, KIND_MODEL, model, "", 0, 0,                                                         \
       "kv: keys and values; log: records by index; empty: the directory's, kv in a new one")      \
@@ -190,6 +192,18 @@ static int set_hours(const struct option_row *row, const char *text, struct lkv_
     return rc;
 }
 
+static int set_moved(struct lkv_options *options, const char *text, struct reason *why) {
+    static const char *const words[] = {
+        [MOVED_OFF] = "off", [MOVED_ON] = "on", [MOVED_NEWEST] = "newest"};
+    for (enum moved moved = MOVED_OFF; moved <= MOVED_NEWEST; moved++) {
+        if (strcmp(text, words[moved]) == 0) {
+            options->moved = moved;
+            return 0;
+        }
+    }
+    return reason_set(why, LKV_EOPTION, "expected off, on or newest");
+}
+
 static int set_row(const struct option_row *row, const char *text, struct lkv_options *options,
                    struct reason *why) {
     switch (row->kind) {
@@ -202,6 +216,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
     case KIND_SWITCH: return option_switch(text, (bool *)((char *)options + row->offset), why);
     case KIND_ENGINE: return set_only(text, "memory", "engine", why);
     case KIND_MODEL: return set_model(options, text, why);
+    case KIND_MOVED: return set_moved(options, text, why);
     case KIND_NUMBER: return set_number(row, UNIT_NONE, text, options, why);
     case KIND_BYTES: return set_number(row, UNIT_BYTES, text, options, why);
     case KIND_MS: return set_number(row, UNIT_MS, text, options, why);

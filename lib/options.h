@@ -13,6 +13,13 @@ enum model {
     MODEL_KV,  /* entries are commands of the state machine */
     MODEL_LOG  /* entries are the caller's records: the log is the final state */
 };
+/* The operator's word on a directory that was copied, restored or moved (rule 17). */
+enum moved {
+    MOVED_OFF,
+    MOVED_ON,    /* it is the one to keep; it may lack what it acknowledged later */
+    MOVED_NEWEST /* and nothing was written after the copy was made */
+};
+
 const char *model_name(enum model model); /* "kv", "log", "" */
 
 struct option_peer {
@@ -30,7 +37,7 @@ struct lkv_options {
     size_t endpoint_count;
     bool forward;                    /* on */
     bool offline;                    /* off */
-    bool moved;                      /* off */
+    enum moved moved;                /* off */
     enum model model;                /* MODEL_ANY */
     uint64_t timeout_ms;             /* 5000 */
     uint64_t heartbeat_ms;           /* 50 */

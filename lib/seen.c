@@ -88,7 +88,8 @@ void seen_keep(struct seen *seen, const struct option_peer *peers, size_t count)
  * one command that makes a directory the newer one. */
 #define WHAT_HELPS                                                                             \
     "Two directories claim to be one node: stop the processes of both, keep the one with the " \
-    "newer writes, and start it once with moved=on (kvctl serve --moved on)"
+    "newer writes, and start it once with moved=on (kvctl serve --moved on), again if "        \
+    "the copy was started more often with it"
 
 int seen_judge(struct seen *seen, const struct hello *hello, struct reason *why) {
     const struct seen_peer *known = seen_find(seen, hello->name);

@@ -152,6 +152,51 @@ Test(lib_node_place, rule_17_after_a_copy_ran_the_right_directory_comes_back_wit
     expect_get(world.nodes[2], LKV_LINEARIZABLE, "k", "5");
 }
 
+/* All of them copied at once: nobody could confirm anything, but for the operator's word. A wrong choice is
+ * put right by the other one. */
+Test(lib_node_place, rule_17_a_whole_cluster_moves_with_newest) {
+    open_all(&world);
+    put(world.nodes[0], "k", "1");
+    for (int i = 0; i < NODES; i++) {
+        await_applied(world.nodes[i], status_number(world.nodes[0], "commit"));
+    }
+    for (int i = 0; i < NODES; i++) {
+        close_member(&world, i);
+    }
+    for (int i = 0; i < NODES; i++) {
+        char copy[PATH_BYTES];
+        char name[16];
+        (void)snprintf(name, sizeof(name), "copy%d", i);
+        path_in_world(name, copy);
+        copy_dir(world.dirs[i], copy);
+        memcpy(world.dirs[i], copy, sizeof(copy));
+        expect_refused(member_options(&world, i), "moved=newest");
+    }
+    for (int i = 0; i < NODES; i++) {
+        cr_assert_eq(try_open(&world.nodes[i], moved(member_options(&world, i))), 0, "%s",
+                     open_text);
+    }
+    await_text(world.nodes[0], "state", "moved=newest");
+    await_text(world.nodes[0], "role", "stopped");
+    await_text(world.nodes[0], "state", "moved=newest");
+    for (int i = 0; i < NODES; i++) {
+        (void)lkv_close(world.nodes[i], 0);
+        world.nodes[i] = NULL;
+    }
+    for (int i = 0; i < NODES; i++) {
+        struct lkv_options *options = member_options(&world, i);
+        set(options, "moved", "newest");
+        cr_assert_eq(try_open(&world.nodes[i], options), 0, "%s", open_text);
+    }
+    expect_get(world.nodes[1], LKV_LINEARIZABLE, "k", "1");
+    put(world.nodes[2], "k", "2");
+    for (int i = 0; i < NODES; i++) {
+        close_member(&world, i);
+        open_member(&world, i);
+    }
+    expect_get(world.nodes[0], LKV_LINEARIZABLE, "k", "2");
+}
+
 /* A member's directory is looked at beside the member itself: it says hello to nobody. */
 Test(lib_node_place, rule_17_a_copy_may_be_looked_at_and_stays_a_copy) {
     char copy[PATH_BYTES];

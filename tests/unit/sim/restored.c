@@ -47,20 +47,24 @@ static void begin(struct story *story, uint64_t seed) {
     sim_node_crash(story->follower, true);
 }
 
-/* The operator restores the backup, and says so. */
-static void restore(struct story *story) {
+static void restore_as(struct story *story, enum moved moved) {
     struct sim_node *follower = story->follower;
     sim_disk_free(follower->disk);
     follower->disk = story->backup;
     sim_disk_kill(follower->disk);
-    follower->options.moved = true;
+    follower->options.moved = moved;
     sim_node_start(follower);
-    follower->options.moved = false;
+    follower->options.moved = MOVED_OFF;
     cr_assert(eq(int, follower->state, SIM_UP));
     struct raft_status status;
     raft_status(follower->node->raft, &status);
     cr_assert(lt(u64, status.last, story->acknowledged));
-    cr_assert(not(status.end_unknown), "it cannot know by itself");
+    cr_assert(eq(int, status.end_unknown, moved == MOVED_ON), "it cannot know by itself");
+}
+
+/* The operator restores the backup and is wrong: it is not the newest. */
+static void restore(struct story *story) {
+    restore_as(story, MOVED_NEWEST);
 }
 
 static void expect_doubt_and_catching_up(struct story *story) {
@@ -98,6 +102,52 @@ Test(sim_restored, rule_17_what_was_acknowledged_is_known_after_a_restart_of_the
             ge(u64, known_of(story.leader, story.follower)->acknowledged, story.acknowledged));
         restore(&story);
         expect_doubt_and_catching_up(&story);
+    }
+}
+
+/* An older copy of one, while the only other one that has the newest writes is down: with the third it
+ * makes no leader, in no later life either. When that one comes, all is there. */
+Test(sim_restored, rule_17_an_older_copy_makes_no_leader_without_what_was_acknowledged) {
+    for (uint64_t seed = 90; seed < 102; seed++) {
+        struct sim_plan plan = sim_plan_calm(seed);
+        struct story story = {.play = play_begin(&plan)};
+        struct sim_world *world = story.play.world;
+        story.leader = play_leader(&story.play, 3000);
+        story.follower = play_follower(&story.play, story.leader);
+        struct sim_node *third = &world->nodes[0];
+        while (third == story.leader || third == story.follower) {
+            third++;
+        }
+        play_put(&story.play, 1);
+        sim_world_run_ms(world, 500);
+        story.backup = backup_of(story.follower, seed);
+        sim_node_crash(third, false);
+        for (uint32_t key = 2; key < 12; key++) {
+            play_put(&story.play, key);
+        }
+        sim_world_run_ms(world, 500);
+        story.acknowledged = known_of(story.leader, story.follower)->acknowledged;
+        sim_node_crash(story.follower, true);
+        sim_node_crash(story.leader, true);
+        restore_as(&story, MOVED_ON);
+        sim_node_start(third);
+        sim_world_run_ms(world, 5000);
+        cr_assert(eq(ptr, sim_world_leader(world), NULL), "seed %d", (int)seed);
+        sim_node_crash(story.follower, seed % 2 == 0);
+        sim_node_start(story.follower);
+        sim_world_run_ms(world, 5000);
+        cr_assert(eq(ptr, sim_world_leader(world), NULL), "seed %d, without the option", (int)seed);
+        cr_assert(doubts_its_end(story.follower));
+        sim_node_start(story.leader);
+        play_agree(&story.play);
+        play_put(&story.play, 20);
+        sim_world_run_ms(world, 1000);
+        cr_assert(not(doubts_its_end(story.follower)));
+        sim_node_crash(story.follower, seed % 2 == 0);
+        sim_node_start(story.follower);
+        cr_assert(not(doubts_its_end(story.follower)), "settled for ever");
+        play_agree(&story.play);
+        play_end(&story.play);
     }
 }
 
