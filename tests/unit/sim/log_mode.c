@@ -34,6 +34,40 @@ Test(sim_log_mode, seeds_that_failed_once_find_nothing) {
     }
 }
 
+static bool is_down(struct sim_world *world) {
+    return world->nodes[0].state == SIM_DOWN;
+}
+
+/* Crashes in the middle of what goes to the disk: what is there of an append that was cut is never seen, and
+ * its number can be used again (rule 26). The world checks both. */
+Test(sim_log_mode, c1_an_append_that_a_crash_has_cut_is_void) {
+    struct sim_plan plan = sim_plan_calm(4000);
+    plan.log_mode = true;
+    plan.nodes = 1;
+    plan.value_bytes_max = 300;
+    plan.disk.sync_ns = 5 * MS_NS; /* so that many wait for one sync */
+    plan.clients = 8;
+    plan.depth = 8;
+    plan.op_pause_ns = MS_NS;
+    plan.timeout_ms = 500;
+    plan.session_permille = 1000;
+    plan.session_ttl_ms = 60000;
+    struct play play = play_begin(&plan);
+    struct sim_node *node = play_leader(&play, 3000);
+    sim_load_start(play.world);
+    for (uint64_t round = 0; round < 100; round++) {
+        (void)play_leader(&play, 3000);
+        sim_world_run_ms(play.world, 100 + round % 7);
+        sim_disk_crash_at(node->disk, sim_disk_op_count(node->disk) + round % 4);
+        cr_assert(sim_world_until(play.world, is_down, 2000), "%s", play.world->failure);
+        sim_node_start(node);
+    }
+    play_agree(&play);
+    cr_expect(play.world->counts.voids > 3, "%d were cut", (int)play.world->counts.voids);
+    cr_expect(play.world->counts.repeated > 100, "%d", (int)play.world->counts.repeated);
+    play_end(&play);
+}
+
 /* ------------------------------------------------------------------ full disks */
 
 static struct sim_plan plan_of(uint64_t seed, size_t nodes) {
