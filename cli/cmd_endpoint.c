@@ -16,8 +16,9 @@ enum { ROUND_WAIT_MS = 50, NODES_MAX = 64 };
 
 struct node {
     char *endpoint; /* owned; NULL: the open store itself */
-    struct text id, error;
+    struct text id, error, state;
     int rc;
+    bool led; /* it knows a leader, so it is of the cluster */
     uint64_t revision, applied, digest;
 };
 
@@ -28,6 +29,7 @@ struct hash {
     size_t count;
     bool comparable, equal;
     size_t reached;
+    size_t outside; /* of them: those that no leader takes, while others know one */
 };
 
 /* ------------------------------------------------------------------ who there is */
@@ -96,9 +98,15 @@ static void ask_db(struct node *node, struct lkv *db, int64_t timeout_ms) {
     lkv_msg_free(answer);
 
     struct lkv_msg *status = NULL;
-    if (node->rc == 0 && node->id.size == 0 && lkv_status(db, timeout_ms, &status) == 0) {
+    if (node->rc == 0 && lkv_status(db, timeout_ms, &status) == 0) {
         const char *id = lkv_msg_str(status, "id");
+        const char *leader = lkv_msg_str(status, "leader");
+        const char *state = lkv_msg_str(status, "state");
+        text_clear(&node->id);
         text_add_string(&node->id, id != NULL ? id : "");
+        text_clear(&node->state);
+        text_add_string(&node->state, state != NULL ? state : "");
+        node->led = leader != NULL && *leader != '\0';
     }
     lkv_msg_free(status);
 }
@@ -117,16 +125,29 @@ static int ask_node(struct hash *hash, struct node *node, int64_t timeout_ms) {
     return exit;
 }
 
+static bool is_outside(const struct hash *hash, const struct node *node) {
+    bool any = false;
+    for (size_t i = 0; i < hash->count; i++) {
+        any = any || (hash->nodes[i].rc == 0 && hash->nodes[i].led);
+    }
+    return any && !node->led;
+}
+
+/* What a refused or wiped directory holds says nothing about the cluster. */
 static void compare(struct hash *hash) {
     const struct node *first = NULL;
     hash->comparable = hash->equal = true;
-    hash->reached = 0;
+    hash->reached = hash->outside = 0;
     for (size_t i = 0; i < hash->count; i++) {
         const struct node *node = &hash->nodes[i];
         if (node->rc < 0) {
             continue;
         }
         hash->reached++;
+        if (is_outside(hash, node)) {
+            hash->outside++;
+            continue;
+        }
         first = first != NULL ? first : node;
         if (node->applied != first->applied) {
             hash->comparable = false;
@@ -204,6 +225,13 @@ static int tell(struct hash *hash) {
     } else {
         print_table(hash);
     }
+    for (size_t i = 0; hash->outside > 0 && i < hash->count; i++) {
+        const struct node *node = &hash->nodes[i];
+        if (node->rc == 0 && is_outside(hash, node)) {
+            report_warning(hash->cli, "%s takes no part in the cluster and is not compared: %s",
+                           text_string(&node->id), text_string(&node->state));
+        }
+    }
     if (hash->reached == 0) {
         return report_found(hash->cli, KVCTL_UNREACHABLE, LKV_EUNREACHABLE, "no node answered");
     }
@@ -214,7 +242,7 @@ static int tell(struct hash *hash) {
     if (!hash->comparable) {
         report_warning(hash->cli, "the nodes were never at one applied index: nothing is compared");
     }
-    return hash->reached == hash->count ? KVCTL_DONE : KVCTL_UNHEALTHY;
+    return hash->reached - hash->outside == hash->count ? KVCTL_DONE : KVCTL_UNHEALTHY;
 }
 
 static int run_hash(struct cli *cli) {
@@ -230,6 +258,7 @@ static int run_hash(struct cli *cli) {
         free(hash.nodes[i].endpoint);
         text_free(&hash.nodes[i].id);
         text_free(&hash.nodes[i].error);
+        text_free(&hash.nodes[i].state);
     }
     store_close(&hash.store);
     return exit;
@@ -241,7 +270,8 @@ const struct command command_endpoint_hash = {
     .summary = "The digest of every node, and whether they agree.",
     .details =
         "Asks --endpoints and every member that they know. Exit code 7 when two nodes at the\n"
-        "same applied index have different digests, 5 when a node did not answer.",
+        "same applied index have different digests, 5 when a node did not answer or takes no part\n"
+        "in the cluster of the others.",
     .examples = "  kvctl endpoint hash\n  kvctl endpoint hash -o json | jq -r .digest | sort -u",
     .run = run_hash,
 };

@@ -17,6 +17,9 @@ enum { ELECTION_WAIT_MS = 1500, ELECTION_LOOK_MS = 20 };
 /* For one member to say how it is; a hung one costs no more. */
 enum { MEMBER_ASK_MS = 1000, MEMBERS_MAX = 16 };
 
+/* For one that the leader does not hear: most often nothing runs there. */
+enum { SILENT_ASK_MS = 300 };
+
 struct verdict {
     int exit;
     const char *word, *color;
@@ -69,15 +72,18 @@ static int ask(struct store *store, struct lkv_msg **status) {
 }
 
 /* A member's state is its own to tell: the leader knows no more than that it lags. */
-static void ask_member(struct store *store, const char *address, struct text *trouble) {
+static void ask_member(struct store *store, const struct lkv_member *member, struct text *trouble) {
     struct lkv *db;
-    if (store_connect(store->cli, address, &db) != 0) {
+    if (store_connect(store->cli, member->address, &db) != 0) {
         return;
     }
     struct lkv_msg *answer = NULL;
     int64_t left_ms = store_left(store) / 2;
-    if (lkv_status(db, left_ms < MEMBER_ASK_MS ? left_ms : MEMBER_ASK_MS, &answer) != 0) {
-        text_add_string(trouble, "no answer");
+    int64_t most_ms = is_silent(member) ? SILENT_ASK_MS : MEMBER_ASK_MS;
+    if (lkv_status(db, left_ms < most_ms ? left_ms : most_ms, &answer) != 0) {
+        text_add_string(trouble, is_silent(member) ? "" : "no answer");
+    } else if (strcmp(word(answer, "id"), member->id) != 0) {
+        text_printf(trouble, "%s answers at its address", word(answer, "id"));
     } else if (strcmp(word(answer, "state"), "ok") != 0) {
         text_add_string(trouble, word(answer, "state"));
     }
@@ -94,14 +100,51 @@ static void ask_members(struct store *store, const struct lkv_msg *status,
         bool settled = strcmp(word(status, "state"), "ok") == 0 || is_offline(status);
         if (own && !settled) {
             text_add_string(trouble, word(status, "state"));
-        } else if (!own && !store->embedded && *member.address != '\0' && !is_silent(&member)) {
-            ask_member(store, member.address, trouble);
+        } else if (!own && !store->embedded && *member.address != '\0') {
+            ask_member(store, &member, trouble);
         }
     }
 }
 
 static const char *trouble_of(const struct troubles *troubles, size_t i) {
     return i < troubles->count ? text_string(&troubles->texts[i]) : "";
+}
+
+static int ask_endpoint(struct store *store, const char *endpoint, struct lkv_msg **answer) {
+    struct lkv *db;
+    int rc = LKV_EUNREACHABLE;
+    if (store_connect(store->cli, endpoint, &db) == 0) {
+        int64_t left_ms = store_left(store) / 2;
+        rc = lkv_status(db, left_ms < MEMBER_ASK_MS ? left_ms : MEMBER_ASK_MS, answer);
+        lkv_close(db, 0);
+    }
+    return rc;
+}
+
+/* A node that knows no leader may be one that its cluster refuses, or that never was of it: the other
+ * endpoints that were named are asked, and one that knows a leader speaks for the cluster. */
+static void ask_others(struct store *store, struct lkv_msg **status) {
+    const char *list = args_text(&store->cli->args, "endpoints");
+    bool led = *word(*status, "leader") != '\0';
+    struct text endpoint = {0};
+    while (!store->embedded && !led && list != NULL && *list != '\0') {
+        struct lkv_msg *answer = NULL;
+        size_t size = strcspn(list, ",");
+        text_clear(&endpoint);
+        text_printf(&endpoint, "%.*s", (int)size, list);
+        list += size + (list[size] == ',');
+        led = ask_endpoint(store, text_string(&endpoint), &answer) == 0 &&
+              *word(answer, "leader") != '\0';
+        if (led) {
+            report_warning(store->cli, "%s knows no leader and is passed over: %s",
+                           word(*status, "id"), word(*status, "state"));
+            lkv_msg_free(*status);
+            *status = answer;
+        } else {
+            lkv_msg_free(answer);
+        }
+    }
+    text_free(&endpoint);
 }
 
 /* Followers do not know how far the others are: the leader's answer is taken when it gives one. */
@@ -160,7 +203,7 @@ static void judge_troubled(const struct lkv_msg *status, const struct troubles *
     bool repairing = true;
     for (; lkv_msg_member(status, count, &member); count++) {
         const char *trouble = trouble_of(troubles, count);
-        if (*trouble != '\0') {
+        if (*trouble != '\0' && !is_silent(&member)) { /* those are told already */
             bool leads = strcmp(member.id, word(status, "leader")) == 0;
             leader = leader || (leads && !is_repairing(trouble)); /* which goes on meanwhile */
             repairing = repairing && is_repairing(trouble);
@@ -183,21 +226,56 @@ static void judge_troubled(const struct lkv_msg *status, const struct troubles *
                 advice_for(disk, repairing));
 }
 
+/* Members that the leader does not hear: where nothing answers, and those that run and take no part,
+ * which is no matter of starting them again. The number of both. */
+static size_t judge_silent(const struct lkv_msg *status, const struct troubles *troubles,
+                           struct verdict *verdict) {
+    struct lkv_member member;
+    struct text outside = {0};
+    size_t silent = 0;
+    size_t refused = 0;
+    size_t count = 0;
+    for (; lkv_msg_member(status, count, &member); count++) {
+        const char *trouble = trouble_of(troubles, count);
+        if (is_silent(&member) && *trouble != '\0') {
+            text_printf(&outside, "%s%s runs and takes no part: %s", refused++ > 0 ? "; " : "",
+                        member.id, trouble);
+        } else if (is_silent(&member)) {
+            text_printf(&verdict->why, "%s%s", silent++ > 0 ? ", " : "", member.id);
+        }
+    }
+    if (silent + refused > 0) {
+        set_verdict(verdict, "degraded", "33", KVCTL_DONE);
+        const char *verb = silent == 0 ? "" : silent > 1 ? " are silent" : " is silent";
+        text_printf(&verdict->why, "%s%s%s; %s leads %zu members", verb,
+                    silent > 0 && refused > 0 ? "; " : "", text_string(&outside),
+                    word(status, "leader"), count);
+        text_printf(&verdict->advice, "%s; writes go on while %zu of %zu are up",
+                    refused > 0 ? "do what the reason says for one that takes no part, start a "
+                                  "silent one again with its old command line"
+                                : "start it again with its old command line",
+                    count / 2 + 1, count);
+    }
+    text_free(&outside);
+    return silent + refused;
+}
+
+static size_t count_members(const struct lkv_msg *status) {
+    struct lkv_member member;
+    size_t count = 0;
+    while (lkv_msg_member(status, count, &member)) {
+        count++;
+    }
+    return count;
+}
+
 static void judge(const struct lkv_msg *status, const struct troubles *troubles,
                   struct verdict *verdict) {
     *verdict = (struct verdict){.exit = KVCTL_DONE, .word = "healthy", .color = "32"};
-    struct lkv_member member;
-    size_t count = 0;
+    size_t count = count_members(status);
     size_t silent = 0;
-    for (; lkv_msg_member(status, count, &member); count++) {
-        if (is_silent(&member)) {
-            silent++;
-            text_printf(&verdict->why, "%s%s", silent > 1 ? ", " : "", member.id);
-        }
-    }
     bool offline = is_offline(status);
     if (offline || *word(status, "leader") == '\0') {
-        text_clear(&verdict->why);
         verdict->exit = KVCTL_UNHEALTHY;
         verdict->word = offline ? "offline" : "unhealthy";
         verdict->color = "31";
@@ -213,14 +291,8 @@ static void judge(const struct lkv_msg *status, const struct troubles *troubles,
                     "writes wait until %zu of %zu members can reach each other: "
                     "start the missing ones, or look at what they print",
                     count / 2 + 1, count);
-    } else if (silent > 0) {
-        set_verdict(verdict, "degraded", "33", KVCTL_DONE);
-        text_printf(&verdict->why, " %s silent; %s leads %zu members", silent > 1 ? "are" : "is",
-                    word(status, "leader"), count);
-        text_printf(&verdict->advice,
-                    "start it again with its old command line; writes go on "
-                    "while %zu of %zu are up",
-                    count / 2 + 1, count);
+    } else {
+        silent = judge_silent(status, troubles, verdict);
     }
     if (!offline && *word(status, "leader") != '\0') {
         judge_troubled(status, troubles, silent, verdict);
@@ -382,6 +454,7 @@ static int run_status(struct cli *cli) {
     } else {
         struct verdict verdict;
         struct troubles troubles = {.count = 0};
+        ask_others(&store, &status);
         ask_leader(&store, &status);
         ask_members(&store, status, &troubles);
         judge(status, &troubles, &verdict);
@@ -403,7 +476,9 @@ const struct command command_status = {
     .words = "",
     .summary = "One screen: is it well, why not, what to do.",
     .details =
-        "degraded: a member is silent, or its disk is full or hangs; writes go on, exit code 0.\n"
+        "degraded: a member is silent or refused, or its disk is full or hangs; writes go on,\n"
+        "exit code 0.\n"
+        "Of several --endpoints the first that knows a leader speaks for the cluster.\n"
         "Exit code 5 when no leader is known, or no write can succeed.",
     .examples = "  kvctl status\n  kvctl status -o json | jq .leader",
     .run = run_status,
