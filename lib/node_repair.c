@@ -420,6 +420,23 @@ void node_name_members(const struct node *node, struct reason *text) {
     }
 }
 
+void node_name_place(struct node *node, struct reason *text) {
+    struct log_gap gap;
+    struct reason what = *text;
+    char path[DISK_PATH_SIZE + 32] = "";
+    if (log_gaps(node->log, &gap, 1) == 0) {
+        return;
+    }
+    log_gap_place(node->log, &gap, path, sizeof(path));
+    size_t dir = strlen(node->dir);
+    bool inside = strncmp(path, node->dir, dir) == 0 && path[dir] == '/';
+    (void)snprintf(text->text, sizeof(text->text), "%.360s; the first gap here is at %.120s",
+                   what.text,
+                   path[0] == '\0' ? node->repair.log_why.text
+                   : inside        ? path + dir + 1
+                                   : path);
+}
+
 uint64_t node_repair_timer(struct node *node, uint64_t now_ns) {
     struct repair *repair = &node->repair;
     if (!node->running || node->closing || node->stop_rc != 0) {

@@ -44,6 +44,8 @@ void node_doubt_end(struct node *node, const struct reason *why);
 
 /* The core names members by their ids; people by their names. */
 void node_name_members(const struct node *node, struct reason *text);
+/* Adds file and offset of the first gap in the log, when there is one. */
+void node_name_place(struct node *node, struct reason *text);
 
 /* Reads in model log that met a gap: asked again after each repair, LKV_EDAMAGED at their deadline. */
 void node_repair_wait(struct node *node, struct request *request);

@@ -214,6 +214,9 @@ static void carry_out(struct node *node, const struct raft_event *event,
     if (update->stop_rc != 0) {
         struct reason why = update->stop_why;
         node_name_members(node, &why);
+        if (update->stop_rc == LKV_EDAMAGED) {
+            node_name_place(node, &why);
+        }
         node_stop(node, update->stop_rc, "%s%s", node->identity.restored ? NEWEST_HELPS : "",
                   why.text);
     }

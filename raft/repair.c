@@ -290,7 +290,10 @@ static void decide(struct raft *raft) {
             "recover offline: %s",
             text.text);
     } else {
-        core_stop(raft, LKV_EDAMAGED, "a quorum had it and nobody can read it: %s", text.text);
+        core_stop(raft, LKV_EDAMAGED,
+                  "a quorum had it and nobody can read it: %s. One member that can read it again "
+                  "is enough: bring back its disk or its file, then start all",
+                  text.text);
     }
 }
 

@@ -144,7 +144,9 @@ for id in n1 n2 n3; do
     wait "${pid[$id]}" || status=$?
     unset "pid[$id]"
     same "$status" 7 "$id ended with"
-    grep -q '"event":"stopped"' "$T/$id.err" || fail "$id does not say why"
+    read -r file offset <<<"${flipped[$id]}"
+    grep '"event":"stopped"' "$T/$id.err" | grep -q "One member that can read it again.*; the first gap here is at data/${file##*/}:[0-9]" ||
+        fail "$id does not say why, where and what helps: $(grep '"event":"stopped"' "$T/$id.err")"
 done
 say "$(grep '"event":"stopped"' "$T/n1.err" | tail -n 1)"
 read -r file offset <<<"${flipped[n2]}" # one good copy is enough
