@@ -1,6 +1,6 @@
 /* One member's directory, opened without its cluster to look into it: image and log as this disk has
  * them. What is committed is the cluster's to say, so entries that were never acknowledged may show;
- * nothing is written but what recovery itself makes durable. */
+ * nothing is written but what recovery itself makes durable, and a lone node's start counter. */
 #include "lib/node.h"
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Flipped bytes in the log, the vote and images (S2, S3): `log verify` says file and offset and ends with 7; a node that
-# is alone refuses to serve them, and a clean copy of the directory still works.
+# Flipped bytes in the log, the vote and images (S2, S3): `log verify` says file and offset and ends with
+# 7; a node that is alone refuses to serve them, and a clean copy of the directory still works.
 # shellcheck source=tests/cluster/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

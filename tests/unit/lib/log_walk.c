@@ -242,7 +242,7 @@ static const struct item *finding_of(const char *file) {
 }
 
 /* An image that is half made, or cannot be read, stands for nothing. */
-Test(lib_log_walk, s9_an_image_that_cannot_be_read_is_a_finding_and_hides_no_damage) {
+Test(lib_log_walk, an_image_that_cannot_be_read_is_a_finding_and_hides_no_damage) {
     char name[PATH_BYTES], file[PATH_BYTES + 8];
     damage_text(world.dirs[0], "second value", name);
     make_image_file("00000000000000000005.img.tmp");
