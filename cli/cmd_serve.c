@@ -39,8 +39,8 @@ static int take_options(struct cli *cli, struct lkv_options *options) {
         }
     }
     /* A node that is alone and was told nothing serves where clients look first. */
-    bool placed = args_text(&cli->args, "listen") != NULL || args_text(&cli->args, "peers") != NULL;
-    int exit = placed ? 0 : option_set(cli, options, "listen", default_endpoint);
+    bool told = args_text(&cli->args, "listen_alone") != NULL;
+    int exit = told ? 0 : option_set(cli, options, "listen_alone", default_endpoint);
     return exit == 0 ? option_trace(cli, options, "warn") : exit;
 }
 
@@ -173,7 +173,8 @@ const struct command command_serve = {
     .details =
         "Prints `ready id=ID listen=HOST:PORT` once the log is recovered and the listener\n"
         "accepts. --peers names the first members, this node among them, and where each listens;\n"
-        "without it the node is alone, and listens at 127.0.0.1:7001 unless --listen says where.\n"
+        "without it they are those that the directory knows. A node that knows none is alone, and\n"
+        "listens at 127.0.0.1:7001 unless --listen says where.\n"
         "A node that was alone may be given peers later: it waits for all of them, then they are\n"
         "one cluster with its data. --moved on, for one start, keeps a directory that was moved\n"
         "or restored, or gives members other addresses; one of several then waits until the other\n"

@@ -184,6 +184,18 @@ static void complete_peers(struct node *node) {
     }
 }
 
+/* A member's address is in its identity: nobody would find it elsewhere. */
+static void complete_listen(struct node *node) {
+    struct lkv_options *options = &node->options;
+    if (options->peer_count > 0 || options->listen[0] != '\0' || options->listen_alone[0] == '\0') {
+        return;
+    }
+    const struct identity_member *self = identity_by_name(&node->identity, options->id);
+    bool known = self != NULL && self->address[0] != '\0';
+    (void)snprintf(options->listen, sizeof(options->listen), "%s",
+                   known ? self->address : options->listen_alone);
+}
+
 static int open_peers(struct node *node, struct reason *why) {
     const struct lkv_options *options = &node->options;
     for (size_t i = 0; i < options->peer_count; i++) {
@@ -222,6 +234,7 @@ int node_start_disk(struct node *node, struct reason *why) {
         return rc;
     }
     complete_peers(node);
+    complete_listen(node);
     seen_keep(&node->seen, node->options.peers, node->options.peer_count);
     founding_init(&node->founding, &node->identity, node->options.peers, node->options.peer_count);
     if (node->founding.self_address[0] == '\0') {

@@ -42,6 +42,8 @@ enum option_kind {
       "name of this node, 1 to 63 of [A-Za-z0-9._-]; empty: the directory's, n1 in a new one")    \
     X(listen, KIND_LISTEN, listen, "", 0, 0,                                                      \
       "HOST:PORT or unix:PATH to accept peers and clients at; empty: as in peers, alone none")    \
+    X(listen_alone, KIND_LISTEN, listen_alone, "", 0, 0,                                          \
+      "where to listen when listen is empty and the node is alone; empty: nowhere")               \
     X(peers, KIND_PEERS, peers, "", 0, 0,                                                         \
       "ID=HOST:PORT,... the first members, this node among them, at most 7; empty: alone")        \
     X(endpoints, KIND_ENDPOINTS, endpoints, "127.0.0.1:7001", 0, 0,                               \
@@ -143,12 +145,12 @@ static int set_name(struct lkv_options *options, const char *text, struct reason
     return option_name(slice_text(text), options->id, why);
 }
 
-static int set_listen(struct lkv_options *options, const char *text, struct reason *why) {
+static int set_listen(const char *text, char address[static ADDRESS_SIZE], struct reason *why) {
     if (*text == '\0') {
-        options->listen[0] = '\0';
+        address[0] = '\0';
         return 0;
     }
-    return option_address(slice_text(text), true, options->listen, why);
+    return option_address(slice_text(text), true, address, why);
 }
 
 static int set_only(const char *text, const char *only, const char *what, struct reason *why) {
@@ -209,7 +211,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
     switch (row->kind) {
     case KIND_PATH: return set_path(options, text, why);
     case KIND_NAME: return set_name(options, text, why);
-    case KIND_LISTEN: return set_listen(options, text, why);
+    case KIND_LISTEN: return set_listen(text, (char *)options + row->offset, why);
     case KIND_PEERS: return option_peers(text, options->peers, &options->peer_count, why);
     case KIND_ENDPOINTS:
         return option_endpoints(text, options->endpoints, &options->endpoint_count, why);

@@ -288,6 +288,38 @@ Test(lib_node_place, rule_19_members_get_other_addresses_with_the_option) {
     expect_get(world.nodes[2], LKV_LINEARIZABLE, "k", "1");
 }
 
+/* A member that is told neither peers nor listen is where its peers look for it; one that is alone is
+ * where listen_alone says, but for an address that it has had. */
+Test(lib_node_place, rule_19_a_member_without_the_option_listens_where_its_peers_find_it) {
+    char expected[64];
+    char other[64];
+    open_all(&world);
+    put(world.nodes[0], "k", "1");
+    for (int i = 0; i < NODES; i++) {
+        close_member(&world, i);
+    }
+    for (int i = 0; i < 2; i++) {
+        char name[4];
+        (void)snprintf(name, sizeof(name), "n%d", i + 1);
+        struct lkv_options *options = new_options(world.dirs[i], name);
+        set(options, "listen_alone", "127.0.0.1:0");
+        cr_assert_eq(try_open(&world.nodes[i], options), 0, "%s", open_text);
+        (void)snprintf(expected, sizeof(expected), "127.0.0.1:%d", world.ports[i]);
+        await_text(world.nodes[i], "listen", expected);
+    }
+    expect_get(world.nodes[1], LKV_LINEARIZABLE, "k", "1");
+
+    char lone[PATH_BYTES];
+    path_in_world("lone", lone);
+    struct lkv_options *options = new_options(lone, "n1");
+    (void)snprintf(other, sizeof(other), "unix:%.40s/s", world.dir);
+    set(options, "listen_alone", other);
+    struct lkv *db = NULL;
+    cr_assert_eq(try_open(&db, options), 0, "%s", open_text);
+    await_text(db, "listen", other);
+    cr_assert_eq(lkv_close(db, 0), 0);
+}
+
 /* ------------------------------------------------------------------ growing */
 
 static void put_many(struct lkv *db, int from, int to) {
