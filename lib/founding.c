@@ -134,11 +134,11 @@ static bool decide_by_founded(const struct founding *founding, const struct foun
         lookup(hello->members, hello->member_count, founding->self_name);
     if (founding->own_cluster != 0) {
         out->decision = FOUNDING_STRANGER;
-        (void)reason_set(&out->why, LKV_EIDENTITY,
-                         "cluster %016" PRIx64
-                         " has grown already, says %s: this directory of %s is "
-                         "an older copy; restore the newer one, or replace the member",
-                         hello->cluster_id, peer->name, founding->self_name);
+        (void)reason_set(
+            &out->why, LKV_EIDENTITY,
+            "cluster %016" PRIx64 " has grown already, says %s: this directory of %s is "
+            "an older copy; put the newer one back, this version cannot replace a member",
+            hello->cluster_id, peer->name, founding->self_name);
         return true;
     }
     if (us == NULL && hello->member_count == 1) { /* alone, and it hears us: it grows (rule 19) */
@@ -164,7 +164,8 @@ static bool decide_by_founded(const struct founding *founding, const struct foun
     (void)reason_set(&out->why, LKV_EIDENTITY,
                      "%s belongs to cluster %016" PRIx64 ", which knows %s as %016" PRIx64
                      ", but this directory is %016" PRIx64
-                     " (wiped or new): restore the directory, or replace the member",
+                     " (wiped or new): put back its directory, or a copy of it with moved=on; this "
+                     "version cannot replace a member",
                      peer->name, hello->cluster_id, founding->self_name, us != NULL ? us->id : 0,
                      founding->self_id);
     return true;

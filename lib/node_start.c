@@ -144,9 +144,35 @@ static void new_identity(struct node *node) {
     } while (identity->member_id == 0);
 }
 
+static int found_a_file(void *arg, const char *name) {
+    (void)name;
+    *(bool *)arg = true;
+    return 0;
+}
+
+/* A log without an identity is no new node's: whose it is, and in which cluster, only the lost file says.
+ * A new one would be another incarnation, which must not take part with this log (rules 11 and 17). */
+static int check_not_bereft(const struct node *node, struct reason *why) {
+    bool found = false;
+    int rc = disk_list(node->world.disk, node->log_dir, found_a_file, &found);
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: cannot read the directory: %s", node->log_dir,
+                          error_text(rc));
+    }
+    return found ? reason_set(why, LKV_EDAMAGED,
+                              "%s/identity is missing, but there is a log beside it, in data/: put "
+                              "the file back, or a copy of the whole directory, and start it once "
+                              "with moved=on. Nothing was changed; `kvctl log dump` reads the log",
+                              node->dir)
+                 : 0;
+}
+
 static int load_identity(struct node *node, struct reason *why) {
     int rc = identity_load(node->world.disk, node->dir, &node->identity, why);
     bool fresh = rc == LKV_ENOENT;
+    if (fresh && (rc = check_not_bereft(node, why)) != 0) {
+        return rc;
+    }
     if (fresh) {
         complete_name(node, FIRST_NAME);
         new_identity(node);
@@ -388,12 +414,6 @@ static int open_core(struct node *node, const struct identity *identity,
     return rc;
 }
 
-static int found_a_file(void *arg, const char *name) {
-    (void)name;
-    *(bool *)arg = true;
-    return 0;
-}
-
 /* Before anything is made anew: a node that had a log may have voted and acknowledged with it, and must
  * not take part without it as if it were new (rule 11). */
 static int check_not_lost(const struct node *node, const struct identity *identity,
@@ -407,11 +427,12 @@ static int check_not_lost(const struct node *node, const struct identity *identi
         return reason_set(why, rc, "%s: cannot read the directory: %s", node->log_dir,
                           error_text(rc));
     }
-    return found ? 0
-                 : reason_set(why, LKV_EDAMAGED,
-                              "%s is empty, but %s has had a log: it was removed; restore it, or "
-                              "replace the member",
-                              node->log_dir, identity->name);
+    return found
+               ? 0
+               : reason_set(why, LKV_EDAMAGED,
+                            "%s is empty, but %s has had a log: it was removed; put it back, or a "
+                            "copy of the whole directory with moved=on",
+                            node->log_dir, identity->name);
 }
 
 static int remember_log(const struct node *node, struct identity *identity, struct reason *why) {
@@ -425,9 +446,10 @@ static int remember_log(const struct node *node, struct identity *identity, stru
 /* Beside what is wrong: why nobody repairs it, and what to do. */
 static int refuse_damaged(const struct node *node, bool mend, struct reason *why) {
     struct reason found = *why;
-    (void)reason_set(why, LKV_EDAMAGED, "%.340s; %s", found.text,
-                     mend ? "this member may have voted for what it no longer knows and must not "
-                            "vote again: move its directory away"
+    (void)reason_set(why, LKV_EDAMAGED, "%.300s; %s", found.text,
+                     mend ? "put a copy of the whole directory in its place and start it once with "
+                            "moved=on. Without one this member stays out: this version cannot "
+                            "replace it, the others go on while they are a majority"
                      : node->options.offline
                          ? "no data was changed"
                          : "alone, nobody can give it back; no data was changed. `kvctl log "

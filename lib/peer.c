@@ -251,11 +251,12 @@ static int check_member(struct node *node, const struct hello *hello, struct rea
     const struct identity_member *listed =
         own->cluster_id != 0 ? identity_by_name(own, hello->name) : NULL;
     if (listed != NULL && listed->id != hello->member_id) {
-        return reason_set(
-            why, LKV_EIDENTITY,
-            "cluster %016" PRIx64 " knows %s as %016" PRIx64 ", it came as %016" PRIx64
-            ": its directory was wiped or replaced; restore it, or replace the member",
-            own->cluster_id, hello->name, listed->id, hello->member_id);
+        return reason_set(why, LKV_EIDENTITY,
+                          "cluster %016" PRIx64 " knows %s as %016" PRIx64
+                          ", it came as %016" PRIx64 ": its directory was wiped or replaced; put "
+                                                     "it back, or a copy of it with moved=on; this "
+                          "version cannot replace a member",
+                          own->cluster_id, hello->name, listed->id, hello->member_id);
     }
     return seen_judge(&node->seen, hello, why);
 }

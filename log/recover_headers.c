@@ -37,10 +37,11 @@ static int open_vote(struct recovery *recovery, const struct recovery_source *so
         /* Rule 11: without a vote this node must not vote, whatever its log says. */
         recovery->damage.no_vote = true;
         struct recovery_finding finding = {.file = LOG_VOTE_NAME, .text = "no readable vote"};
-        return recovery_damaged(recovery, source, &finding,
-                                "%s. This member must not vote again: move its directory away and "
-                                "start it with an empty one, as a new member",
-                                detail.text);
+        return recovery_damaged(
+            recovery, source, &finding,
+            "%s. Its entries can be read, with `kvctl log dump`, but it must not "
+            "vote again",
+            detail.text);
     }
     if (rc != 0) {
         return reason_set(why, rc, "%s", detail.text);

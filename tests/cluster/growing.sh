@@ -62,7 +62,7 @@ done
 say "M10, X-E4: the directory of a new member is wiped: it stays out and says what to do"
 rm -rf "$T/n2"
 for id in n1 n2 n3; do start "$id"; done
-within 10 state_says n2 "replace the member" || fail "n2 does not say what to do"
+within 10 state_says n2 "cannot replace a member" || fail "n2 does not say what to do"
 expect 0 "$KVCTL" --endpoints 127.0.0.1:7101 --timeout 10s put three/3 3
 for id in n1 n3; do stop "$id"; done
 kill_hard n2

@@ -295,6 +295,32 @@ Test(lib_node_refused, a_removed_log) {
     expect_refused(lone, LKV_EDAMAGED, "was removed");
 }
 
+/* The other way round: the log is nobody's, and a new identity beside it would hide that. */
+static struct lkv_options *member(void) {
+    return member_options(&world, 0);
+}
+
+Test(lib_node_refused, a_removed_identity) {
+    make_lone();
+    char path[2 * PATH_BYTES];
+    path_of("identity", path);
+    cr_assert_eq(unlink(path), 0);
+    expect_refused(lone, LKV_EDAMAGED, "identity is missing");
+    expect_refused(member, LKV_EDAMAGED, "identity is missing");
+    cr_assert_neq(access(path, F_OK), 0, "a new identity was written");
+}
+
+/* No slot of the vote can be read: what is told is what this version can do. */
+Test(lib_node_refused, both_slots_of_the_vote) {
+    make_lone();
+    char path[2 * PATH_BYTES];
+    path_of("data/vote", path);
+    cr_assert_eq(truncate(path, 0), 0);
+    expect_refused(lone, LKV_EDAMAGED, "kvctl log dump");
+    cr_assert_not_null(strstr(open_text, "must not vote again"), "%s", open_text);
+    cr_assert_null(strstr(open_text, "new member"), "%s", open_text);
+}
+
 /* ------------------------------------------------------------------ ports */
 
 static int taken_port;

@@ -391,13 +391,13 @@ Test(lib_node_three, a_wiped_member_stays_out_and_says_what_to_do) {
     remove_tree(world.dirs[1]);
     put(world.nodes[0], "k", "2");
     open_member(&world, 1);
-    await_text(world.nodes[1], "state", "replace the member");
+    await_text(world.nodes[1], "state", "cannot replace a member");
     (void)status_text(world.nodes[1], "cluster_id", again);
     cr_assert_str_eq(again, "0000000000000000");
     put(world.nodes[0], "k", "3");
     int rc = lkv_put(world.nodes[1], LKV_STR("k"), LKV_STR("no"), 200, NULL);
     cr_assert_eq(rc, LKV_ENOLEADER);
-    cr_assert_not_null(strstr(lkv_last_text(), "replace the member"), "%s", lkv_last_text());
+    cr_assert_not_null(strstr(lkv_last_text(), "cannot replace a member"), "%s", lkv_last_text());
     close_member(&world, 0);
     sleep_ms(800);
     for (int i = 1; i < NODES; i++) {

@@ -177,6 +177,20 @@ Test(sim_growing, rule_19_s24_all_lose_their_power_while_it_grows) {
     }
 }
 
+static int unlink_one(void *arg, const char *name) {
+    char path[DISK_PATH_SIZE];
+    (void)snprintf(path, sizeof(path), "top/db/data/%s", name);
+    (void)sim_disk_unlink(arg, path);
+    return 0;
+}
+
+static void wipe(struct sim_disk *disk) {
+    (void)sim_disk_unlink(disk, "top/db/identity");
+    for (int i = 0; i < 8; i++) { /* a listing may miss what moves up while it goes on */
+        cr_assert(eq(int, disk_list(sim_disk_seam(disk), "top/db/data", unlink_one, disk), 0));
+    }
+}
+
 /* M10: one of the new members loses its directory after the others counted it in: a stranger, and the
  * two that are left go on. */
 Test(sim_growing, m10_a_wiped_new_member_stays_out) {
@@ -187,12 +201,12 @@ Test(sim_growing, m10_a_wiped_new_member_stays_out) {
     (void)play_leader(&play, 5000);
     play_put(&play, 23);
     sim_node_crash(&nodes[2], true);
-    (void)sim_disk_unlink(nodes[2].disk, "top/db/identity");
+    wipe(nodes[2].disk);
     sim_node_start(&nodes[2]);
     sim_world_run_ms(play.world, 5000);
     cr_assert(not(sim_node_runs(&nodes[2])));
-    cr_assert(ne(ptr, strstr(nodes[2].node->founding_state.text, "replace the member"), NULL), "%s",
-              nodes[2].node->founding_state.text);
+    cr_assert(ne(ptr, strstr(nodes[2].node->founding_state.text, "cannot replace a member"), NULL),
+              "%s", nodes[2].node->founding_state.text);
     play_put(&play, 24);
     play_end(&play);
 }
