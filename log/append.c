@@ -37,12 +37,13 @@ static int flush_batch(struct log *log, struct reason *why) {
 static size_t fill_batch(struct log *log, const struct entry *entries, size_t count) {
     uint64_t prev_term = log_terms_at(&log->terms, log->last);
     uint64_t offset = log->current->tail;
+    uint64_t end = offset + segment_room(log->current);
     size_t taken = 0;
     batch_begin(&log->batch);
     while (taken < count) {
         const struct entry *entry = &entries[taken];
         uint64_t size = record_size(entry_length(entry));
-        if (size > log->current->capacity - offset) {
+        if (size > end - offset) {
             break;
         }
         batch_add(&log->batch, log, entry, prev_term, offset);
@@ -154,7 +155,7 @@ int log_mark(struct log *log, struct reason *why) {
     if (recorded && vote_says) {
         return 0;
     }
-    bool room = log->current->capacity - log->current->tail >= LOG_RECORD_HEADER;
+    bool room = segment_room(log->current) >= LOG_RECORD_HEADER;
     if (!recorded && room) {
         rc = batch_reserve(&log->batch, NULL, 0);
         rc = rc != 0 ? reason_set(why, rc, "%s: %s", log->dir, error_text(rc))

@@ -208,6 +208,15 @@ static int admit_unknown_end(struct log *log, const struct recovery *found) {
     return vote_save(&log->vote, &record);
 }
 
+/* On a full disk the new segment can wait for the first write that needs it, and reads go on meanwhile
+ * (rule 15). Until then nothing is written behind the end, so what is torn there stays as it is: above
+ * the mark, and cut off again by the next open. Not so when the log does not end where its newest
+ * segment does. */
+static bool may_wait(const struct log *log, const struct recovery *found) {
+    return log->current != NULL && !found->superseded && !found->lost_newest &&
+           log->current->last == log->last;
+}
+
 static int make_durable(struct log *log, const struct recovery *found, struct reason *why) {
     int rc = admit_unknown_end(log, found);
     if (rc == 0) {
@@ -223,6 +232,10 @@ static int make_durable(struct log *log, const struct recovery *found, struct re
         rc = vote_write(log, &vote, 1, why); /* both slots, before the torn-tail segment */
         if (rc == 0) {
             rc = begin_behind(log, found->superseded, why);
+        }
+        if (rc == LKV_ENOSPACE && may_wait(log, found)) {
+            log->current->closed = true;
+            rc = 0;
         }
         if (rc != 0) {
             return rc;
@@ -344,7 +357,7 @@ uint64_t log_first(struct log *log) {
 uint64_t log_room(struct log *log) {
     pthread_mutex_lock(&log->mutex);
     const struct segment *newest = log->segments[log->segment_count - 1];
-    uint64_t room = newest->capacity - newest->tail;
+    uint64_t room = segment_room(newest);
     room += log->spare != NULL ? log->spare->capacity - LOG_BLOCK : 0;
     pthread_mutex_unlock(&log->mutex);
     return room;

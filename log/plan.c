@@ -111,7 +111,7 @@ void plan_undo(struct log *log, struct write_plan *plan) {
 /* As many segments as append_entries will begin: the two loops agree. */
 static int plan_segments(struct log *log, const struct log_write *write, struct write_plan *plan,
                          struct reason *why) {
-    uint64_t room = plan->cuts ? 0 : log->current->capacity - log->current->tail;
+    uint64_t room = plan->cuts ? 0 : segment_room(log->current);
     uint64_t first_size = write->count > 0 ? record_size(entry_length(&write->entries[0])) : 0;
     if (plan->cuts) {
         int rc = plan_segment(log, plan, first_size, why);

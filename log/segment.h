@@ -23,6 +23,7 @@ struct segment {
     bool zeroed;                                 /* it was zeros when it was begun */
     struct segment_place before[SEGMENT_BEFORE]; /* as its header says it */
     bool headless;          /* during recovery: its header is lost, and its place not yet known */
+    bool closed;            /* nothing is written behind its end any more (rule 7) */
     struct disk_file *file; /* owned */
 
     uint64_t last;                /* last live record in it; first - 1 when none */
@@ -40,6 +41,11 @@ struct segment *segment_new(const struct segment_header *header, struct disk_fil
 static inline struct segment_place segment_place(const struct segment *segment) {
     return (struct segment_place){
         .number = segment->number, .first = segment->first, .prev_term = segment->prev_term};
+}
+
+/* Bytes of records that may still be written into it. */
+static inline uint64_t segment_room(const struct segment *segment) {
+    return segment->closed ? 0 : segment->capacity - segment->tail;
 }
 
 void segment_free(struct segment *segment); /* closes the file; NULL is fine */

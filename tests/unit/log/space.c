@@ -71,6 +71,54 @@ Test(log_space, uses_the_spare_when_the_disk_is_full) {
     fixture_fini(&f);
 }
 
+/* Rule 15: a newest segment that cannot be continued (torn, or a file used again) does not keep a log on
+ * a full disk from being opened and read; what is torn is cut off each time, and never comes back. */
+Test(log_space, opens_on_a_full_disk_and_goes_on_when_there_is_room) {
+    size_t torn = 0;
+    for (uint64_t seed = 100; seed < 160; seed++) {
+        struct fixture f;
+        fixture_init(&f, seed);
+        fixture_must_open(&f);
+        append(&f, 1, 10, 1, 500);
+        mark(&f);
+        sim_disk_crash_at(f.sim, sim_disk_op_count(f.sim) + seed % 2);
+        (void)try_append(&f, 11, 6, 1, 500);
+        fixture_power_cut(&f);
+        const char *spare = spare_path_of(&f);
+        if (spare != NULL) {
+            cr_assert(sim_disk_unlink(f.sim, spare));
+        }
+        sim_disk_set_capacity(f.sim, 0);
+        uint64_t last = 0;
+        for (int life = 0; life < 3; life++) {
+            fixture_must_open(&f);
+            cr_assert_geq(f.state.last, 10);
+            cr_assert(life == 0 || f.state.last == last, "what was torn came back");
+            last = f.state.last;
+            check_entries(&f, 1, last, 1, 500);
+            cr_assert_eq(try_vote(&f, 2 + (uint64_t)life, 4), 0, "a vote needs no space");
+            torn += log_room(f.log) == 0;
+            mark(&f);
+            if (life == 1) {
+                fixture_power_cut(&f);
+            } else {
+                fixture_close(&f);
+            }
+            sim_disk_set_capacity(f.sim, 0);
+        }
+        sim_disk_set_capacity(f.sim, UINT64_MAX);
+        fixture_must_open(&f);
+        append(&f, last + 1, 5, 5, 500);
+        fixture_power_cut(&f);
+        fixture_must_open(&f);
+        cr_assert_eq(f.state.last, last + 5);
+        check_entries(&f, 1, last, 1, 500);
+        check_entries(&f, last + 1, last + 5, 5, 500);
+        fixture_fini(&f);
+    }
+    cr_assert_gt(torn, 10, "hardly any end was torn");
+}
+
 Test(log_space, refuses_before_the_vote_when_the_entries_have_no_room) {
     struct fixture f;
     fixture_init(&f, 3);
