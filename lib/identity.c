@@ -19,6 +19,9 @@ static void encode(const struct identity *identity, const struct disk_file_id *f
     buffer_printf(out, "group_id %" PRIu64 "\n", identity->group_id);
     buffer_printf(out, "cluster_id %016" PRIx64 "\n", identity->cluster_id);
     buffer_printf(out, "log_made %d\n", identity->log_made);
+    if (identity->log_life != 0) {
+        buffer_printf(out, "log_life %" PRIu64 "\n", identity->log_life);
+    }
     if (identity->model == MODEL_LOG) {
         buffer_printf(out, "model %s\n", model_name(identity->model));
     }
@@ -123,8 +126,9 @@ static bool decode_line(void *arg, const char *line) {
            sscanf(line, "start_counter %" SCNu64, &out->start_counter) == 1 ||
            sscanf(line, "group_id %" SCNu64, &out->group_id) == 1 ||
            sscanf(line, "cluster_id %" SCNx64, &out->cluster_id) == 1 ||
-           decode_log_made(line, out) || decode_model(line, out) || decode_member(line, out) ||
-           decode_grown(line, out) || decode_file(line, out) || decode_restored(line, out);
+           sscanf(line, "log_life %" SCNu64, &out->log_life) == 1 || decode_log_made(line, out) ||
+           decode_model(line, out) || decode_member(line, out) || decode_grown(line, out) ||
+           decode_file(line, out) || decode_restored(line, out);
 }
 
 int identity_load(struct disk *disk, const char *dir, struct identity *out, struct reason *why) {

@@ -435,12 +435,47 @@ static int check_not_lost(const struct node *node, const struct identity *identi
                             node->log_dir, identity->name);
 }
 
-static int remember_log(const struct node *node, struct identity *identity, struct reason *why) {
-    if (identity->log_made) {
+/* Rule 17: data/ alone may have been put back from a copy, under an identity that is newer. What was
+ * acknowledged since is missing, so the end is unknown (rule 11); alone, nobody can tell what is missing. */
+static int check_life(const struct node *node, struct identity *identity,
+                      const struct log_state *state, struct reason *why) {
+    if (state->life >= identity->log_life) {
         return 0;
     }
-    identity->log_made = true;
+    if (identity->member_count <= 1 && node->options.moved == MOVED_OFF) {
+        return reason_set(why, LKV_EIDENTITY,
+                          "%s was put back from a copy: it was last open in start %" PRIu64
+                          " of this node, and %s knows of %" PRIu64
+                          ". What was written since is not in it. If that is lost and this is the "
+                          "one to keep, start it once with moved=on (kvctl serve --moved on)",
+                          node->log_dir, state->life, node->dir, identity->log_life);
+    }
+    trace_line(&node->trace, TRACE_ERROR, "data-put-back",
+               "%s was last open in start %" PRIu64 " of this node, and it knows of %" PRIu64,
+               node->log_dir, state->life, identity->log_life);
+    if (identity->member_count <= 1 || node->options.moved == MOVED_NEWEST) {
+        return 0;
+    }
+    identity->restored = true;
     return identity_save(node->world.disk, node->dir, identity, why);
+}
+
+/* The log's note first: the identity never claims one that is not there. */
+static int remember_log(struct node *node, struct identity *identity, struct log_state *state,
+                        struct reason *why) {
+    if (node_only_looks(node)) {
+        return 0;
+    }
+    int rc = check_life(node, identity, state, why);
+    if (rc == 0) {
+        rc = log_note_life(node->log, identity->start_counter, why);
+    }
+    if (rc == 0) {
+        identity->log_made = true;
+        identity->log_life = identity->start_counter;
+        rc = identity_save(node->world.disk, node->dir, identity, why);
+    }
+    return rc;
 }
 
 /* Beside what is wrong: why nobody repairs it, and what to do. */
@@ -488,11 +523,11 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     if (rc != 0) {
         return rc == LKV_EDAMAGED ? refuse_damaged(node, mend, why) : rc;
     }
-    state.end_unknown = state.end_unknown || identity->restored;
     rc = put_images_aside(node, why);
     if (rc == 0) {
-        rc = remember_log(node, identity, why);
+        rc = remember_log(node, identity, &state, why);
     }
+    state.end_unknown = state.end_unknown || identity->restored;
     if (rc == 0 && node->growing) {
         rc = node_seal_growth(node, identity, &state, why);
     }

@@ -193,6 +193,7 @@ void vote_record_encode(const struct vote_record *record, uint8_t *block) {
     write_u32(&writer, record->end_unknown ? VOTE_END_UNKNOWN : 0);
     write_place(&writer, &record->newest);
     write_place(&writer, &record->before_newest);
+    write_u64(&writer, record->life);
     block_end(&writer, block);
 }
 
@@ -216,5 +217,6 @@ int vote_record_decode(struct slice block, struct vote_record *record, struct re
     record->end_unknown = (read_u32(&reader) & VOTE_END_UNKNOWN) != 0;
     record->newest = read_place(&reader);
     record->before_newest = read_place(&reader);
+    record->life = read_u64(&reader);
     return 0;
 }

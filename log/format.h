@@ -116,6 +116,7 @@ struct vote_record {
     struct log_mark_value mark;
     uint64_t segments_reserved; /* rule 6: no segment number above it was ever written */
     bool end_unknown;           /* rule 11: more may have been durable than can be known */
+    uint64_t life;              /* the owner's: log_note_life */
     /* The mark's segment and the one before it, as in its header; number 0: not known. */
     struct segment_place newest, before_newest;
 };

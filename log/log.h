@@ -74,6 +74,7 @@ struct log_state {
      * segment is lost). Durable before anything else is written, and reported by every later open
      * until log_settle_end. */
     bool end_unknown;
+    uint64_t life;        /* as last noted by log_note_life; 0: never */
     struct reason damage; /* file:offset, expected and found, of the first finding; else empty */
 };
 
@@ -162,6 +163,10 @@ MUST_USE int log_fill(struct log *log, const struct entry *entries, size_t count
  * or that it is not: a peer has seen acknowledgements beyond it (rule 17). Log thread. */
 MUST_USE int log_settle_end(struct log *log, struct reason *why);
 MUST_USE int log_doubt_end(struct log *log, struct reason *why);
+
+/* Makes durable in which life of its owner this log is open: an older one at a later open means that
+ * its files were put back from a copy. Log thread. */
+MUST_USE int log_note_life(struct log *log, uint64_t life, struct reason *why);
 
 /* Verifies the records from entry `*index` on (0: from the first one kept), at least one and then as
  * many as lie within `bytes_max` and in the same file, and moves `*index` behind them; 0 again when it

@@ -271,6 +271,7 @@ static int show_state(struct log *log, struct log_state *state) {
         state->gap_count = log->gap_count;
     }
     state->end_unknown = log->vote.record.end_unknown;
+    state->life = log->vote.record.life;
     return 0;
 }
 

@@ -79,6 +79,17 @@ static int save_end(struct log *log, bool unknown, struct reason *why) {
     return 0;
 }
 
+int log_note_life(struct log *log, uint64_t life, struct reason *why) {
+    int rc = log_failed(log, why);
+    if (rc != 0 || log->vote.record.life == life) {
+        return rc;
+    }
+    struct vote_record record = log->vote.record;
+    record.life = life;
+    rc = vote_save(&log->vote, &record);
+    return rc != 0 ? log_fail(log, rc, why, "save the owner's life") : 0;
+}
+
 int log_settle_end(struct log *log, struct reason *why) {
     return save_end(log, false, why);
 }
