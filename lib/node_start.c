@@ -442,7 +442,8 @@ static int check_life(const struct node *node, struct identity *identity,
     if (state->life >= identity->log_life) {
         return 0;
     }
-    if (identity->member_count <= 1 && node->options.moved == MOVED_OFF) {
+    bool alone = identity->member_count <= 1 || node->growing;
+    if (alone && node->options.moved == MOVED_OFF) {
         return reason_set(why, LKV_EIDENTITY,
                           "%s was put back from a copy: it was last open in start %" PRIu64
                           " of this node, and %s knows of %" PRIu64
@@ -453,7 +454,7 @@ static int check_life(const struct node *node, struct identity *identity,
     trace_line(&node->trace, TRACE_ERROR, "data-put-back",
                "%s was last open in start %" PRIu64 " of this node, and it knows of %" PRIu64,
                node->log_dir, state->life, identity->log_life);
-    if (identity->member_count <= 1 || node->options.moved == MOVED_NEWEST) {
+    if (alone || node->options.moved == MOVED_NEWEST) {
         return 0;
     }
     identity->restored = true;
@@ -473,7 +474,8 @@ static int remember_log(struct node *node, struct identity *identity, struct log
     if (rc == 0) {
         identity->log_made = true;
         identity->log_life = identity->start_counter;
-        rc = identity_save(node->world.disk, node->dir, identity, why);
+        /* One that grows is saved with all that it grew from, or not at all (node_seal_growth). */
+        rc = node->growing ? 0 : identity_save(node->world.disk, node->dir, identity, why);
     }
     return rc;
 }
