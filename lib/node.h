@@ -162,6 +162,7 @@ struct node {
     struct identity identity;
     struct founding founding;
     struct reason founding_state;
+    bool founding_stranger; /* it says that this node has no place there */
     bool founding_job_running;
     struct reason refusal; /* of the last peer that refused our hello; empty once one is up */
     atomic_bool growing; /* founded alone, and started with peers: waits for them (rule 19), nothing
@@ -318,6 +319,8 @@ MUST_USE int node_recover(struct node *node, struct identity *identity, struct r
 MUST_USE int node_found_alone(struct node *node, struct reason *why);
 void node_begin(struct node *node);
 void node_founding_turn(struct node *node);
+/* What a node that is not founded yet, or grows, waits for, and who has refused it. */
+void node_founding_text(const struct node *node, char *out, size_t size);
 void node_config(const struct identity *identity, struct raft_config *out);
 
 /* lib/node_place.c: the same node on the same directory, and how a lone one gets peers */

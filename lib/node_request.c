@@ -83,9 +83,9 @@ static void park(struct node *node, struct request *request) {
 
 static void refuse_no_leader(struct node *node, struct request *request) {
     if (!node->running) {
-        request_fail(request, LKV_ENOLEADER, "%s",
-                     node->founding_state.text[0] != '\0' ? node->founding_state.text
-                                                          : "the cluster is not founded yet");
+        char text[2 * REASON_SIZE];
+        node_founding_text(node, text, sizeof(text));
+        request_fail(request, LKV_ENOLEADER, "%s", text);
         return;
     }
     bool refused = node->refusal.text[0] != '\0';

@@ -617,10 +617,18 @@ static void found(struct node *node, const struct founding_result *result) {
 }
 
 static void say_founding_state(struct node *node, const struct reason *why, bool stranger) {
+    node->founding_stranger = stranger;
     if (strcmp(node->founding_state.text, why->text) != 0) {
         node->founding_state = *why;
         trace_line(&node->trace, stranger ? TRACE_ERROR : TRACE_INFO, "founding", "%s", why->text);
     }
+}
+
+void node_founding_text(const struct node *node, char *out, size_t size) {
+    const char *state = node->founding_state.text;
+    const char *refusal = node->founding_stranger ? "" : node->refusal.text;
+    (void)snprintf(out, size, "%s%s%s", state[0] != '\0' ? state : "the cluster is not founded yet",
+                   refusal[0] != '\0' ? "; refused by " : "", refusal);
 }
 
 void node_founding_turn(struct node *node) {

@@ -93,7 +93,7 @@ static const char *disk_trouble(const struct node *node) {
 }
 
 static void add_state(struct node *node, struct lkv_msg *reply) {
-    char text[REASON_SIZE + 64] = "";
+    char text[2 * REASON_SIZE + 64] = "";
     if (node->stop_rc != 0) {
         (void)snprintf(text, sizeof(text), "stopped: %s", node->stop_why.text);
     } else if (node->offline) {
@@ -101,7 +101,7 @@ static void add_state(struct node *node, struct lkv_msg *reply) {
                        "offline: one member's copy, perhaps old, perhaps with writes that the "
                        "cluster never acknowledged");
     } else if (!node->running) {
-        (void)snprintf(text, sizeof(text), "%s", node->founding_state.text);
+        node_founding_text(node, text, sizeof(text));
     } else if (node_repair_state(node, text, sizeof(text))) {
         /* said */
     } else if (disk_trouble(node) != NULL) {

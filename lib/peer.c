@@ -254,7 +254,7 @@ static int check_member(struct node *node, const struct hello *hello, struct rea
         return reason_set(why, LKV_EIDENTITY,
                           "cluster %016" PRIx64 " knows %s as %016" PRIx64
                           ", it came as %016" PRIx64 ": its directory was wiped or replaced; put "
-                                                     "it back, or a copy of it with moved=on; this "
+                          "it back, or a copy of it with moved=on; this "
                           "version cannot replace a member",
                           own->cluster_id, hello->name, listed->id, hello->member_id);
     }
@@ -321,6 +321,17 @@ static void replace_incoming(struct link *link) {
     }
 }
 
+/* Who answers our hello with its own has no objection any more, and what a newer life of it will say is to
+ * be heard yet. */
+static void forget_refusal(struct link *link, bool new_life) {
+    struct reason *refusal = &link->node->refusal;
+    size_t size = strlen(link->peer->name);
+    if ((link->outgoing || new_life) && strncmp(refusal->text, link->peer->name, size) == 0 &&
+        refusal->text[size] == ':') {
+        refusal->text[0] = '\0';
+    }
+}
+
 static enum outcome on_hello(struct link *link, struct slice body) {
     struct node *node = link->node;
     struct hello hello;
@@ -352,6 +363,7 @@ static enum outcome on_hello(struct link *link, struct slice body) {
     }
     peer->id = hello.member_id;
     link->hello_came = true;
+    forget_refusal(link, new_life);
     link->send_seed = frame_seed(hello.conn_nonce);
     if (!link->outgoing) {
         replace_incoming(link);

@@ -417,6 +417,29 @@ Test(lib_node_place, rule_19_a_lone_node_whose_log_was_cut_grows_too) {
     put(world.nodes[1], "k", "2");
 }
 
+/* What can never end says why; when that has gone, so has the text. */
+Test(lib_node_place, rule_19_growing_says_who_refuses_and_why) {
+    make_lone();
+    struct lkv_options *options = member_options(&world, 1);
+    set(options, "model", "log");
+    cr_assert_eq(try_open(&world.nodes[1], options), 0, "%s", open_text);
+    open_member(&world, 0);
+    await_text(world.nodes[0], "state", "refused by n2: n2 has model log, n1 has model kv");
+    await_text(world.nodes[0], "state", "growing: 1 of 3 members seen");
+    await_text(world.nodes[1], "state", "refused by n1: n1 has model kv, n2 has model log");
+    cr_assert_eq(lkv_put(world.nodes[0], LKV_STR("k"), LKV_STR("no"), 300, NULL), LKV_ENOLEADER);
+    cr_assert_not_null(strstr(lkv_last_text(), "refused by n2"), "%s", lkv_last_text());
+    close_member(&world, 1);
+    remove_tree(world.dirs[1]);
+    open_member(&world, 1);
+    await_text(world.nodes[0], "state", "growing: 2 of 3 members seen");
+    char text[1024];
+    (void)status_text(world.nodes[0], "state", text);
+    cr_assert_null(strstr(text, "refused"), "%s", text);
+    open_member(&world, 2);
+    expect_get(world.nodes[2], LKV_LINEARIZABLE, "k", "1");
+}
+
 /* Two that were alone are two clusters. */
 Test(lib_node_place, rule_19_two_lone_nodes_do_not_become_one) {
     make_lone();
