@@ -602,10 +602,11 @@ struct lkv_log_item {
     const char *text; /* of a finding: "crc mismatch (acknowledged)"; NULL for a good record */
 };
 
-/* Reads the log in `dir` from its first byte to its last, and before it the other files that a start
- * needs (identity, seen, retention, images), changing nothing. Findings are visited, and are no
- * error; what an image that cannot be read stood for is missing from the log. `visit` returning non-zero ends the walk with that value. Where the lock cannot
- * be written, as on a read-only file system, it is taken for reading.
+/* Reads the log in `dir` from its first byte to its last, and before it the other files that a
+ * start needs (identity, seen, retention, images), changing nothing. Findings are visited, and are
+ * no error; what an image that cannot be read stood for is missing from the log. `visit` returning
+ * non-zero ends the walk with that value. Where the lock cannot be written, as on a read-only file
+ * system, it is taken for reading.
  * Ownership of *why as lkv_open. Thread: `visit` runs on the calling thread.
  * Errors: LKV_ENOENT (no node's directory), LKV_ELOCKED (a process holds it), LKV_EPERM,
  * LKV_EVERSION, LKV_ENOMEM, LKV_EIO. */

@@ -29,8 +29,8 @@ struct option_peer {
 
 struct lkv_options {
     char dir[1024];
-    char id[NAME_SIZE];        /* empty: as the directory says */
-    char listen[ADDRESS_SIZE]; /* "127.0.0.1:7001"; empty = none (a lone embedded node) */
+    char id[NAME_SIZE];              /* empty: as the directory says */
+    char listen[ADDRESS_SIZE];       /* "127.0.0.1:7001"; empty = none (a lone embedded node) */
     char listen_alone[ADDRESS_SIZE]; /* instead of an empty one, of a node that is alone */
     struct option_peer peers[OPTION_PEERS_MAX]; /* in the order given */
     size_t peer_count;

@@ -78,7 +78,7 @@ expect 7 "$K" log verify --dir "$T/bad"
 # image_of MODEL: a byte of the newest image, and all of it, of a node whose log begins behind it.
 image_of() {
     local image offset
-    image=$(cd "$T/clean-$1" && ls image/*.img | tail -n 1)
+    image=$(cd "$T/clean-$1" && find image -name '*.img' | sort | tail -n 1)
     expect 0 "$K" log verify --dir "$T/clean-$1"
     grep -q '^OK .* warnings=0 images=[1-9].* checked=log,vote.*,image' "$T/stdout" || fail "images are not told: $(cat "$T/stdout")"
     for offset in 100 cut; do

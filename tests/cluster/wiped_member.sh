@@ -11,8 +11,8 @@ for i in 1 2 3 4 5; do "$K" --endpoints "$cluster" put "k$i" "$i" >/dev/null; do
 stop n1
 rm -rf "$T/n1"
 start n1
-others=127.0.0.1:7102,127.0.0.1:7103
-await_leader "$others"
+healthy=127.0.0.1:7102,127.0.0.1:7103
+await_leader "$healthy"
 
 say "the wiped one alone says what is wrong"
 # shellcheck disable=SC2329,SC2317 # called by within
@@ -25,14 +25,14 @@ expect 5 "$K" --endpoints 127.0.0.1:7101 status
 
 # shellcheck disable=SC2329,SC2317 # called by within
 is_degraded() { "$K" --endpoints "$1" status >"$T/stdout" 2>"$T/stderr" && grep -q "^degraded: .*n1 runs and takes no part: .*knows n1" "$T/stdout"; }
-for endpoints in "$cluster" "$others,127.0.0.1:7101"; do
+for endpoints in "$cluster" "$healthy,127.0.0.1:7101"; do
     say "status at $endpoints"
     within 20 is_degraded "$endpoints" || fail "$(cat "$T/stdout" "$T/stderr")"
     if grep -q "n1 is silent" "$T/stdout"; then fail "it is not silent: $(cat "$T/stdout")"; fi
     expect 0 "$K" --endpoints "$endpoints" status -o json
     grep -q '"verdict":"degraded"' "$T/stdout" || fail "$(cat "$T/stdout")"
 
-    say "endpoint hash there compares the two others"
+    say "endpoint hash there compares the two healthy"
     expect 5 "$K" --endpoints "$endpoints" endpoint hash -o json
     said "n1 takes no part in the cluster and is not compared"
     if grep -q "nothing is compared" "$T/stderr"; then fail "$(cat "$T/stderr")"; fi
