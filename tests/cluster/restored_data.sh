@@ -14,6 +14,7 @@ load() {
     "$KVCTL" --endpoints "$1" import "$T/lines" >/dev/null
 }
 says() { grep -q "$2" "$T/$1.err"; }
+takes_part() { "$KVCTL" --endpoints "127.0.0.1:$(port "$1")" status -o json | grep -q '"state":"ok"'; }
 has_all() { [[ $(keys "$cluster" new/ 2>/dev/null) == 300 ]]; }
 
 for kind in TERM KILL; do
@@ -45,6 +46,7 @@ for kind in TERM KILL; do
     within 20 has_all || fail "$(keys "$cluster" new/) of 300 acknowledged keys are left"
     check_agreement
     expect 0 "$KVCTL" --timeout 10s put with/n3 1
+    within 20 takes_part n1 || fail "n1 has everything and does not take part"
     kill_hard n3
     within 20 has_all || fail "without n3, $(keys "$cluster" new/) of 300 keys are left"
     for id in n1 n2; do stop "$id"; done
