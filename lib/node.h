@@ -245,6 +245,7 @@ struct node {
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
     bool image_wanted;        /* because of damage, whatever the thresholds say */
+    bool prefix_dropping;     /* what an earlier image covers and followers needed then */
     atomic_bool image_cancel; /* closing: of images and digests on the bulk thread */
     uint64_t bytes_since_image;
     struct image_receive *receive;
@@ -432,6 +433,8 @@ MUST_USE int node_retention_spare_use(struct node *node, const char *path, struc
 /* lib/node_image.c: own images */
 void node_image_consider(struct node *node);
 void node_step_prefix(struct node *node); /* tells the core where log and image stand */
+uint64_t node_image_hold(
+    struct node *node); /* the log above it stays: for followers being served */
 void node_image_path(const struct node *node, uint64_t index, char *out, size_t size);
 uint64_t node_image_name_index(const char *name); /* 0: no image's name */
 /* A damaged one that was put aside; it goes when a newer image is durable. */

@@ -161,8 +161,11 @@ static void image_done(struct loop_job *base) {
 /* What followers that are being served still need: without it one that gets an image under load finds
  * the log gone behind it, and needs the next image, and the next. Bounded: a follower too slow for a log
  * of this size gets a newer image after all. */
-static uint64_t hold_for_followers(struct node *node) {
-    if (log_bytes(node->log) > HOLD_IMAGES * node->options.image_log_bytes + HOLD_BYTES) {
+uint64_t node_image_hold(struct node *node) {
+    bool short_of_room =
+        node->no_spare || node->room != RAFT_ROOM_FREE; /* rule 15: room comes first */
+    if (short_of_room ||
+        log_bytes(node->log) > HOLD_IMAGES * node->options.image_log_bytes + HOLD_BYTES) {
         return UINT64_MAX;
     }
     struct raft_peer_status rows[RAFT_MEMBERS_MAX];
@@ -194,7 +197,7 @@ void node_image_consider(struct node *node) {
     job->node = node;
     job->image = image;
     job->bytes_before = node->bytes_since_image;
-    job->hold = hold_for_followers(node);
+    job->hold = node_image_hold(node);
     job->keep = node_image_send_oldest(node);
     job->keep = job->keep < image.index ? job->keep : image.index;
     node_image_path(node, image.index, job->path, sizeof(job->path));

@@ -275,6 +275,55 @@ static void decide(struct node *node, uint64_t wall_ms) {
     mem_free(segments);
 }
 
+/* What an image covers already, and stayed for a follower that was being served: it goes when that is
+ * over, or when the disk is short of room. */
+struct prefix_job {
+    struct loop_job job;
+    struct node *node;
+    uint64_t to;
+    int rc;
+    struct reason why;
+};
+
+static void prefix_run(struct loop_job *base) {
+    struct prefix_job *job = LIST_ITEM(base, struct prefix_job, job);
+    job->rc = log_drop_prefix(job->node->log, job->to, &job->why);
+}
+
+static void prefix_done(struct loop_job *base) {
+    struct prefix_job *job = LIST_ITEM(base, struct prefix_job, job);
+    struct node *node = job->node;
+    node->jobs_outstanding--;
+    node->prefix_dropping = false;
+    node->turn_wanted = true;
+    if (job->rc != 0) { /* the next look tries again */
+        trace_line(&node->trace, TRACE_WARN, "retention", "%s", job->why.text);
+    } else {
+        node->spare_retry_ns = 0; /* what went may have made room */
+        node_step_prefix(node);
+    }
+    mem_free(job);
+}
+
+static void drop_covered(struct node *node) {
+    uint64_t hold = node_image_hold(node);
+    uint64_t to = node->retention_drop_to < hold ? node->retention_drop_to : hold;
+    to = to < node->image_index ? to : node->image_index;
+    struct prefix_job *job = NULL;
+    if (to >= log_first(node->log) && !node->prefix_dropping && !node->image_running &&
+        !node->installing) {
+        job = mem_calloc(1, sizeof(*job));
+    }
+    if (job == NULL) {
+        return;
+    }
+    *job = (struct prefix_job){
+        .node = node, .to = to, .job = {.run = prefix_run, .done = prefix_done}};
+    node->prefix_dropping = true;
+    node->jobs_outstanding++;
+    loop_submit(node->world.loop, LOOP_BULK, &job->job);
+}
+
 static uint64_t look_every_ms(const struct node *node) {
     uint64_t part = node->options.retention_ms / SAMPLES_A_SPAN;
     return part > 0 && part < LOOK_MS_MAX ? part : LOOK_MS_MAX;
@@ -293,6 +342,8 @@ static void look(struct node *node, uint64_t now_ns) {
     decide(node, wall_ms);
     if (node->retention_drop_to > node->image_index) {
         node->turn_wanted = true; /* an image is due */
+    } else {
+        drop_covered(node);
     }
 }
 

@@ -146,6 +146,9 @@ static int by_number(const void *a, const void *b) {
 
 static const struct record *find(const struct witness_log *log, uint64_t number) {
     const struct record wanted = {.number = number};
+    if (log->record_count == 0) {
+        return NULL;
+    }
     return bsearch(&wanted, log->records, log->record_count, sizeof(wanted), by_number);
 }
 
