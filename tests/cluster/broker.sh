@@ -5,10 +5,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 broker=$(dirname "$KVCTL")/../examples/broker
 [[ -x $broker ]] || fail "no example at $broker"
 
+declare -A before=()
+started() { grep -sc '(started)' "$T/$1.said" || true; }
 start_broker() {
+    before[$1]=$(started "$1")
     "$broker" "$1" "$T/$1" "$peers" >>"$T/$1.said" 2>>"$T/$1.err" &
     pid[$1]=$!
 }
+# It has come so far that a signal ends it in order.
+# shellcheck disable=SC2329,SC2317 # called by within
+has_started() { [[ $(started "$1") -gt ${before[$1]:-0} ]]; }
 # shellcheck disable=SC2329,SC2317 # called by within
 has_master() { grep -qh 'is master' "$T"/*.said; }
 
@@ -28,6 +34,7 @@ while [[ $SECONDS -lt $end ]]; do
     start_broker "$victim"
 done
 sleep 1
+for id in n1 n2 n3; do within 20 has_started "$id" || fail "$id does not start"; done
 for id in n1 n2 n3; do stop "$id"; done
 
 say "killed $killed times; masters: $(cat "$T"/*.said | grep -c 'is master')"
