@@ -1,8 +1,8 @@
 /* One msgpack array a message: [kind, from, to, term, ...the kind's fields, in the order below].
  *
- * Each kind's fields are listed once for packing and once for reading, next to each other. An array
- * of another length, a field of another type or beyond its range is refused: what may follow in
- * later versions is agreed on in the hello, before. */
+ * Each kind's fields are listed once, in `layouts`, for packing and for reading. An array of another
+ * length, a field of another type or beyond its range is refused: what may follow in later versions
+ * is agreed on in the hello, before. */
 #include "raft/wire.h"
 
 #include "base/assert.h"
@@ -10,23 +10,139 @@
 #include "base/scan.h"
 
 #include <msgpack.h>
+#include <stdio.h>
 
-enum { HEAD_FIELDS = 4, ENTRY_FIELDS = 3 };
+/* ------------------------------------------------------------------ each kind's fields */
 
-/* ------------------------------------------------------------------ packing */
+enum shape {
+    NUMBER, /* uint64_t */
+    SMALL,  /* uint32_t, or an enum of ours */
+    CODE,   /* int, an error code: 0 or negative, and stored positive */
+    FLAG    /* bool; the only one that is no unsigned integer on the wire */
+};
+
+struct field {
+    enum shape shape;
+    size_t offset;        /* in struct raft_message */
+    uint64_t least, most; /* of what is on the wire; of a flag nothing */
+};
+
+#define FIELD(shape, name, least, most) \
+    { (shape), offsetof(struct raft_message, name), (least), (most) }
+#define U64(name)               FIELD(NUMBER, name, 0, UINT64_MAX)
+#define U32(name)               FIELD(SMALL, name, 0, UINT32_MAX)
+#define INDEX(name)             FIELD(NUMBER, name, 0, UINT64_MAX / 2) /* entries are counted from it */
+#define ENUM(name, least, most) FIELD(SMALL, name, least, most)
+#define ROOM(name)              ENUM(name, RAFT_ROOM_NONE, RAFT_ROOM_FREE)
+#define ERROR(name)             FIELD(CODE, name, 0, 999)
+#define BOOL(name)              FIELD(FLAG, name, 0, 0)
+
+_Static_assert(sizeof(enum raft_message_kind) == sizeof(uint32_t), "an enum is SMALL");
+
+struct layout {
+    size_t count;
+    const struct field *fields;
+};
+
+#define LAYOUT(...)                                                         \
+    {                                                                       \
+        sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field), \
+            (const struct field[]) {                                        \
+            __VA_ARGS__                                                     \
+        }                                                                   \
+    }
+
+static const struct layout head =
+    LAYOUT(ENUM(kind, RAFT_VOTE_REQUEST, RAFT_CATCHUP_REPLY), U64(from), U64(to), U64(term));
+
+/* Behind those of an append and of a repair reply come the entries, as one array more. */
+static const struct layout layouts[] = {
+    [RAFT_VOTE_REQUEST] =
+        LAYOUT(BOOL(vote_request.pre), BOOL(vote_request.by_transfer),
+               U64(vote_request.token_leader), U64(vote_request.token_term),
+               U64(vote_request.last_index), U64(vote_request.last_term), U64(vote_request.round)),
+    [RAFT_VOTE_REPLY] = LAYOUT(BOOL(vote_reply.pre),
+                               ENUM(vote_reply.answer, RAFT_VOTE_ACCEPT, RAFT_VOTE_NOT_MEMBER),
+                               U64(vote_reply.round)),
+    [RAFT_APPEND] = LAYOUT(INDEX(append.prev_index), U64(append.prev_term), U64(append.commit),
+                           U64(append.request_no)),
+    [RAFT_APPEND_REPLY] =
+        LAYOUT(ENUM(append_reply.result, RAFT_APPEND_OK, RAFT_APPEND_GAP),
+               U64(append_reply.request_no), U64(append_reply.durable), U64(append_reply.received),
+               U64(append_reply.conflict_term), U64(append_reply.conflict_first),
+               U64(append_reply.want_first), U64(append_reply.want_last), ROOM(append_reply.room)),
+    [RAFT_HEARTBEAT] = LAYOUT(U64(heartbeat.commit), U64(heartbeat.round)),
+    [RAFT_HEARTBEAT_REPLY] = LAYOUT(U64(heartbeat_reply.round), U64(heartbeat_reply.durable),
+                                    U64(heartbeat_reply.received), ROOM(heartbeat_reply.room)),
+    [RAFT_READ_REQUEST] = LAYOUT(U64(read_request.context), U64(read_request.boot_nonce)),
+    [RAFT_READ_REPLY] = LAYOUT(U64(read_reply.context), U64(read_reply.boot_nonce),
+                               U64(read_reply.index), ERROR(read_reply.rc)),
+    [RAFT_TRANSFER_NOW] = LAYOUT(U64(transfer_now.last_index)),
+    [RAFT_REPAIR_REQUEST] = LAYOUT(
+        ENUM(repair_request.want, RAFT_REPAIR_STATUS, RAFT_REPAIR_IMAGE), U64(repair_request.first),
+        U64(repair_request.last), U64(repair_request.prev_term), U64(repair_request.last_term),
+        U32(repair_request.bytes_max), U64(repair_request.boot_nonce), U64(repair_request.round)),
+    [RAFT_REPAIR_REPLY] = LAYOUT(
+        ENUM(repair_reply.answer, RAFT_REPAIR_READABLE, RAFT_REPAIR_COMPACTED),
+        U64(repair_reply.boot_nonce), U64(repair_reply.round), U64(repair_reply.shared_index),
+        U64(repair_reply.shared_term), INDEX(repair_reply.first)),
+    [RAFT_CATCHUP_REQUEST] = LAYOUT(U64(catchup_request.context), U64(catchup_request.boot_nonce)),
+    [RAFT_CATCHUP_REPLY] =
+        LAYOUT(U64(catchup_reply.context), U64(catchup_reply.boot_nonce), U64(catchup_reply.index)),
+};
+
+enum { ENTRY_FIELDS = 3 };
+
+static bool has_entries(enum raft_message_kind kind) {
+    return kind == RAFT_APPEND || kind == RAFT_REPAIR_REPLY;
+}
+
+static size_t field_count(enum raft_message_kind kind) {
+    return head.count + layouts[kind].count + has_entries(kind);
+}
+
+static uint64_t load(const struct raft_message *m, const struct field *field) {
+    const void *at = (const char *)m + field->offset;
+    if (field->shape == NUMBER) {
+        return *(const uint64_t *)at;
+    }
+    if (field->shape == SMALL) {
+        return *(const uint32_t *)at;
+    }
+    return field->shape == CODE ? (uint64_t)(-*(const int *)at) : *(const bool *)at;
+}
+
+static void store(struct raft_message *m, const struct field *field, uint64_t value) {
+    void *at = (char *)m + field->offset;
+    if (field->shape == NUMBER) {
+        *(uint64_t *)at = value;
+    } else if (field->shape == SMALL) {
+        *(uint32_t *)at = (uint32_t)value;
+    } else if (field->shape == CODE) {
+        *(int *)at = -(int)value;
+    } else {
+        *(bool *)at = value != 0;
+    }
+}
+
+/* ------------------------------------------------------------------ encode */
 
 static int write_buffer(void *data, const char *bytes, size_t size) {
-    struct buffer *out = data;
-    buffer_append(out, bytes, size);
-    return out->failed ? -1 : 0;
+    buffer_append(data, bytes, size);
+    return 0; /* a failure stays in the buffer */
 }
 
-static void put(msgpack_packer *packer, uint64_t value) {
-    (void)msgpack_pack_uint64(packer, value); /* a failure stays in the buffer */
-}
-
-static void put_flag(msgpack_packer *packer, bool value) {
-    (void)(value ? msgpack_pack_true(packer) : msgpack_pack_false(packer));
+static void put_fields(msgpack_packer *packer, const struct layout *layout,
+                       const struct raft_message *m) {
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct field *field = &layout->fields[i];
+        uint64_t value = load(m, field);
+        if (field->shape == FLAG) {
+            (void)(value != 0 ? msgpack_pack_true(packer) : msgpack_pack_false(packer));
+        } else {
+            (void)msgpack_pack_uint64(packer, value);
+        }
+    }
 }
 
 static void put_entries(msgpack_packer *packer, uint64_t first, uint32_t count,
@@ -36,8 +152,8 @@ static void put_entries(msgpack_packer *packer, uint64_t first, uint32_t count,
         const struct entry *entry = &entries[i];
         ASSERT(entry->index == first + i);
         struct slice payload = blob_slice(entry->payload);
-        put(packer, entry->term);
-        put(packer, (uint64_t)entry->type);
+        (void)msgpack_pack_uint64(packer, entry->term);
+        (void)msgpack_pack_uint64(packer, (uint64_t)entry->type);
         (void)msgpack_pack_bin(packer, payload.size);
         if (payload.size > 0) {
             (void)msgpack_pack_bin_body(packer, payload.data, payload.size);
@@ -45,7 +161,21 @@ static void put_entries(msgpack_packer *packer, uint64_t first, uint32_t count,
     }
 }
 
-/* ------------------------------------------------------------------ reading */
+void raft_wire_encode(const struct raft_message *m, const struct entry *entries,
+                      struct buffer *out) {
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, out, write_buffer);
+    (void)msgpack_pack_array(&packer, field_count(m->kind));
+    put_fields(&packer, &head, m);
+    put_fields(&packer, &layouts[m->kind], m);
+    if (m->kind == RAFT_APPEND) {
+        put_entries(&packer, m->append.prev_index + 1, m->append.count, entries);
+    } else if (m->kind == RAFT_REPAIR_REPLY) {
+        put_entries(&packer, m->repair_reply.first, m->repair_reply.count, entries);
+    }
+}
+
+/* ------------------------------------------------------------------ decode */
 
 struct fields {
     const msgpack_object *items;
@@ -66,21 +196,21 @@ static void refuse(struct fields *fields, const char *expected) {
     }
 }
 
-static uint64_t get(struct fields *fields) {
+static uint64_t get_within(struct fields *fields, uint64_t least, uint64_t most) {
     const msgpack_object *object = next(fields);
     if (object->type != MSGPACK_OBJECT_POSITIVE_INTEGER) {
         refuse(fields, "an unsigned integer");
-        return 0;
+        return least;
+    }
+    if (object->via.u64 < least || object->via.u64 > most) {
+        char expected[96];
+        (void)snprintf(expected, sizeof expected, "from %llu to %llu: found %llu",
+                       (unsigned long long)least, (unsigned long long)most,
+                       (unsigned long long)object->via.u64);
+        refuse(fields, expected);
+        return least;
     }
     return object->via.u64;
-}
-
-static uint64_t get_within(struct fields *fields, uint64_t least, uint64_t most) {
-    uint64_t value = get(fields);
-    if (fields->rc == 0 && (value < least || value > most)) {
-        refuse(fields, "within its range");
-    }
-    return value;
 }
 
 static bool get_flag(struct fields *fields) {
@@ -92,238 +222,19 @@ static bool get_flag(struct fields *fields) {
     return object->via.boolean;
 }
 
-static enum raft_room get_room(struct fields *fields) {
-    return (enum raft_room)get_within(fields, RAFT_ROOM_NONE, RAFT_ROOM_FREE);
-}
-
-/* ------------------------------------------------------------------ each kind's fields */
-
-static size_t field_count(uint64_t kind) {
-    switch (kind) {
-    case RAFT_VOTE_REQUEST: return HEAD_FIELDS + 7;
-    case RAFT_VOTE_REPLY: return HEAD_FIELDS + 3;
-    case RAFT_APPEND: return HEAD_FIELDS + 5;
-    case RAFT_APPEND_REPLY: return HEAD_FIELDS + 9;
-    case RAFT_HEARTBEAT: return HEAD_FIELDS + 2;
-    case RAFT_HEARTBEAT_REPLY: return HEAD_FIELDS + 4;
-    case RAFT_READ_REQUEST: return HEAD_FIELDS + 2;
-    case RAFT_READ_REPLY: return HEAD_FIELDS + 4;
-    case RAFT_TRANSFER_NOW: return HEAD_FIELDS + 1;
-    case RAFT_REPAIR_REQUEST: return HEAD_FIELDS + 8;
-    case RAFT_REPAIR_REPLY: return HEAD_FIELDS + 7;
-    case RAFT_CATCHUP_REQUEST: return HEAD_FIELDS + 2;
-    case RAFT_CATCHUP_REPLY: return HEAD_FIELDS + 3;
-    default: return 0;
+static void get_fields(struct fields *fields, const struct layout *layout, struct raft_message *m) {
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct field *field = &layout->fields[i];
+        store(m, field,
+              field->shape == FLAG ? get_flag(fields)
+                                   : get_within(fields, field->least, field->most));
     }
 }
 
-static void put_vote_request(msgpack_packer *packer, const struct raft_message *m) {
-    put_flag(packer, m->vote_request.pre);
-    put_flag(packer, m->vote_request.by_transfer);
-    put(packer, m->vote_request.token_leader);
-    put(packer, m->vote_request.token_term);
-    put(packer, m->vote_request.last_index);
-    put(packer, m->vote_request.last_term);
-    put(packer, m->vote_request.round);
-}
-
-static void get_vote_request(struct fields *fields, struct raft_message *m) {
-    m->vote_request.pre = get_flag(fields);
-    m->vote_request.by_transfer = get_flag(fields);
-    m->vote_request.token_leader = get(fields);
-    m->vote_request.token_term = get(fields);
-    m->vote_request.last_index = get(fields);
-    m->vote_request.last_term = get(fields);
-    m->vote_request.round = get(fields);
-}
-
-static void put_vote_reply(msgpack_packer *packer, const struct raft_message *m) {
-    put_flag(packer, m->vote_reply.pre);
-    put(packer, (uint64_t)m->vote_reply.answer);
-    put(packer, m->vote_reply.round);
-}
-
-static void get_vote_reply(struct fields *fields, struct raft_message *m) {
-    m->vote_reply.pre = get_flag(fields);
-    m->vote_reply.answer =
-        (enum raft_vote_answer)get_within(fields, RAFT_VOTE_ACCEPT, RAFT_VOTE_NOT_MEMBER);
-    m->vote_reply.round = get(fields);
-}
-
-static void put_append(msgpack_packer *packer, const struct raft_message *m,
-                       const struct entry *entries) {
-    put(packer, m->append.prev_index);
-    put(packer, m->append.prev_term);
-    put(packer, m->append.commit);
-    put(packer, m->append.request_no);
-    put_entries(packer, m->append.prev_index + 1, m->append.count, entries);
-}
-
-static void put_append_reply(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, (uint64_t)m->append_reply.result);
-    put(packer, m->append_reply.request_no);
-    put(packer, m->append_reply.durable);
-    put(packer, m->append_reply.received);
-    put(packer, m->append_reply.conflict_term);
-    put(packer, m->append_reply.conflict_first);
-    put(packer, m->append_reply.want_first);
-    put(packer, m->append_reply.want_last);
-    put(packer, (uint64_t)m->append_reply.room);
-}
-
-static void get_append_reply(struct fields *fields, struct raft_message *m) {
-    m->append_reply.result =
-        (enum raft_append_result)get_within(fields, RAFT_APPEND_OK, RAFT_APPEND_GAP);
-    m->append_reply.request_no = get(fields);
-    m->append_reply.durable = get(fields);
-    m->append_reply.received = get(fields);
-    m->append_reply.conflict_term = get(fields);
-    m->append_reply.conflict_first = get(fields);
-    m->append_reply.want_first = get(fields);
-    m->append_reply.want_last = get(fields);
-    m->append_reply.room = get_room(fields);
-}
-
-static void put_heartbeat(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, m->heartbeat.commit);
-    put(packer, m->heartbeat.round);
-}
-
-static void get_heartbeat(struct fields *fields, struct raft_message *m) {
-    m->heartbeat.commit = get(fields);
-    m->heartbeat.round = get(fields);
-}
-
-static void put_heartbeat_reply(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, m->heartbeat_reply.round);
-    put(packer, m->heartbeat_reply.durable);
-    put(packer, m->heartbeat_reply.received);
-    put(packer, (uint64_t)m->heartbeat_reply.room);
-}
-
-static void get_heartbeat_reply(struct fields *fields, struct raft_message *m) {
-    m->heartbeat_reply.round = get(fields);
-    m->heartbeat_reply.durable = get(fields);
-    m->heartbeat_reply.received = get(fields);
-    m->heartbeat_reply.room = get_room(fields);
-}
-
-static void put_read_request(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, m->read_request.context);
-    put(packer, m->read_request.boot_nonce);
-}
-
-static void get_read_request(struct fields *fields, struct raft_message *m) {
-    m->read_request.context = get(fields);
-    m->read_request.boot_nonce = get(fields);
-}
-
-/* The code is stored positive: error codes are 0 or negative. */
-static void put_read_reply(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, m->read_reply.context);
-    put(packer, m->read_reply.boot_nonce);
-    put(packer, m->read_reply.index);
-    put(packer, (uint64_t) - (int64_t)m->read_reply.rc);
-}
-
-static void get_read_reply(struct fields *fields, struct raft_message *m) {
-    m->read_reply.context = get(fields);
-    m->read_reply.boot_nonce = get(fields);
-    m->read_reply.index = get(fields);
-    m->read_reply.rc = -(int)get_within(fields, 0, 999);
-}
-
-static void put_repair_request(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, (uint64_t)m->repair_request.want);
-    put(packer, m->repair_request.first);
-    put(packer, m->repair_request.last);
-    put(packer, m->repair_request.prev_term);
-    put(packer, m->repair_request.last_term);
-    put(packer, m->repair_request.bytes_max);
-    put(packer, m->repair_request.boot_nonce);
-    put(packer, m->repair_request.round);
-}
-
-static void get_repair_request(struct fields *fields, struct raft_message *m) {
-    m->repair_request.want =
-        (enum raft_repair_want)get_within(fields, RAFT_REPAIR_STATUS, RAFT_REPAIR_IMAGE);
-    m->repair_request.first = get(fields);
-    m->repair_request.last = get(fields);
-    m->repair_request.prev_term = get(fields);
-    m->repair_request.last_term = get(fields);
-    m->repair_request.bytes_max = (uint32_t)get_within(fields, 0, UINT32_MAX);
-    m->repair_request.boot_nonce = get(fields);
-    m->repair_request.round = get(fields);
-}
-
-static void put_repair_reply(msgpack_packer *packer, const struct raft_message *m,
-                             const struct entry *entries) {
-    put(packer, (uint64_t)m->repair_reply.answer);
-    put(packer, m->repair_reply.boot_nonce);
-    put(packer, m->repair_reply.round);
-    put(packer, m->repair_reply.shared_index);
-    put(packer, m->repair_reply.shared_term);
-    put(packer, m->repair_reply.first);
-    put_entries(packer, m->repair_reply.first, m->repair_reply.count, entries);
-}
-
-static void put_catchup_request(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, m->catchup_request.context);
-    put(packer, m->catchup_request.boot_nonce);
-}
-
-static void get_catchup_request(struct fields *fields, struct raft_message *m) {
-    m->catchup_request.context = get(fields);
-    m->catchup_request.boot_nonce = get(fields);
-}
-
-static void put_catchup_reply(msgpack_packer *packer, const struct raft_message *m) {
-    put(packer, m->catchup_reply.context);
-    put(packer, m->catchup_reply.boot_nonce);
-    put(packer, m->catchup_reply.index);
-}
-
-static void get_catchup_reply(struct fields *fields, struct raft_message *m) {
-    m->catchup_reply.context = get(fields);
-    m->catchup_reply.boot_nonce = get(fields);
-    m->catchup_reply.index = get(fields);
-}
-
-/* ------------------------------------------------------------------ encode */
-
-void raft_wire_encode(const struct raft_message *m, const struct entry *entries,
-                      struct buffer *out) {
-    msgpack_packer packer;
-    msgpack_packer_init(&packer, out, write_buffer);
-    (void)msgpack_pack_array(&packer, field_count(m->kind));
-    put(&packer, (uint64_t)m->kind);
-    put(&packer, m->from);
-    put(&packer, m->to);
-    put(&packer, m->term);
-    switch (m->kind) {
-    case RAFT_VOTE_REQUEST: put_vote_request(&packer, m); break;
-    case RAFT_VOTE_REPLY: put_vote_reply(&packer, m); break;
-    case RAFT_APPEND: put_append(&packer, m, entries); break;
-    case RAFT_APPEND_REPLY: put_append_reply(&packer, m); break;
-    case RAFT_HEARTBEAT: put_heartbeat(&packer, m); break;
-    case RAFT_HEARTBEAT_REPLY: put_heartbeat_reply(&packer, m); break;
-    case RAFT_READ_REQUEST: put_read_request(&packer, m); break;
-    case RAFT_READ_REPLY: put_read_reply(&packer, m); break;
-    case RAFT_TRANSFER_NOW: put(&packer, m->transfer_now.last_index); break;
-    case RAFT_REPAIR_REQUEST: put_repair_request(&packer, m); break;
-    case RAFT_REPAIR_REPLY: put_repair_reply(&packer, m, entries); break;
-    case RAFT_CATCHUP_REQUEST: put_catchup_request(&packer, m); break;
-    case RAFT_CATCHUP_REPLY: put_catchup_reply(&packer, m); break;
-    }
-}
-
-/* ------------------------------------------------------------------ decode */
-
-/* [term, type, payload, term, type, payload, ...] */
 static void get_entry(struct fields *fields, struct raft_packet *out, uint32_t i) {
     struct entry *entry = &out->entries[i];
     entry->index = out->first + i;
-    entry->term = get(fields);
+    entry->term = get_within(fields, 0, UINT64_MAX);
     entry->type = (enum entry_type)get_within(fields, 1, UINT8_MAX);
     const msgpack_object *payload = next(fields);
     if (payload->type != MSGPACK_OBJECT_BIN) {
@@ -365,12 +276,9 @@ static void get_entries(struct fields *fields, struct raft_packet *out) {
     fields->rc = entry.rc;
 }
 
+/* The entries, with what the message says of them. */
 static void get_append(struct fields *fields, struct raft_packet *out) {
     struct raft_message *m = &out->message;
-    m->append.prev_index = get_within(fields, 0, UINT64_MAX / 2);
-    m->append.prev_term = get(fields);
-    m->append.commit = get(fields);
-    m->append.request_no = get(fields);
     out->first = m->append.prev_index + 1;
     get_entries(fields, out);
     m->append.count = out->count;
@@ -379,56 +287,33 @@ static void get_append(struct fields *fields, struct raft_packet *out) {
 
 static void get_repair_reply(struct fields *fields, struct raft_packet *out) {
     struct raft_message *m = &out->message;
-    m->repair_reply.answer =
-        (enum raft_repair_answer)get_within(fields, RAFT_REPAIR_READABLE, RAFT_REPAIR_COMPACTED);
-    m->repair_reply.boot_nonce = get(fields);
-    m->repair_reply.round = get(fields);
-    m->repair_reply.shared_index = get(fields);
-    m->repair_reply.shared_term = get(fields);
-    m->repair_reply.first = get_within(fields, 0, UINT64_MAX / 2);
     out->first = m->repair_reply.first;
     get_entries(fields, out);
     m->repair_reply.count = out->count;
     m->repair_reply.entries = out->metas;
 }
 
-static void get_body(struct fields *fields, struct raft_packet *out) {
-    struct raft_message *m = &out->message;
-    switch (m->kind) {
-    case RAFT_VOTE_REQUEST: get_vote_request(fields, m); break;
-    case RAFT_VOTE_REPLY: get_vote_reply(fields, m); break;
-    case RAFT_APPEND: get_append(fields, out); break;
-    case RAFT_APPEND_REPLY: get_append_reply(fields, m); break;
-    case RAFT_HEARTBEAT: get_heartbeat(fields, m); break;
-    case RAFT_HEARTBEAT_REPLY: get_heartbeat_reply(fields, m); break;
-    case RAFT_READ_REQUEST: get_read_request(fields, m); break;
-    case RAFT_READ_REPLY: get_read_reply(fields, m); break;
-    case RAFT_TRANSFER_NOW: m->transfer_now.last_index = get(fields); break;
-    case RAFT_REPAIR_REQUEST: get_repair_request(fields, m); break;
-    case RAFT_REPAIR_REPLY: get_repair_reply(fields, out); break;
-    case RAFT_CATCHUP_REQUEST: get_catchup_request(fields, m); break;
-    case RAFT_CATCHUP_REPLY: get_catchup_reply(fields, m); break;
-    }
-}
-
 static int get_message(const msgpack_object *object, struct raft_packet *out, struct reason *why) {
-    if (object->type != MSGPACK_OBJECT_ARRAY || object->via.array.size < HEAD_FIELDS) {
-        return reason_set(why, LKV_EPROTOCOL, "a message is an array of at least %d fields",
-                          HEAD_FIELDS);
+    if (object->type != MSGPACK_OBJECT_ARRAY || object->via.array.size < head.count) {
+        return reason_set(why, LKV_EPROTOCOL, "a message is an array of at least %zu fields",
+                          head.count);
     }
     struct fields fields = {
         .items = object->via.array.ptr, .count = object->via.array.size, .why = why};
-    uint64_t kind = get(&fields);
-    if (fields.rc == 0 && field_count(kind) != fields.count) {
-        return reason_set(why, LKV_EPROTOCOL, "kind %llu has %zu fields; %zu came",
-                          (unsigned long long)kind, field_count(kind), fields.count);
+    struct raft_message *m = &out->message;
+    get_fields(&fields, &head, m);
+    if (fields.rc != 0) {
+        return fields.rc;
     }
-    out->message.kind = (enum raft_message_kind)kind;
-    out->message.from = get(&fields);
-    out->message.to = get(&fields);
-    out->message.term = get(&fields);
-    if (fields.rc == 0) {
-        get_body(&fields, out);
+    if (field_count(m->kind) != fields.count) {
+        return reason_set(why, LKV_EPROTOCOL, "kind %d has %zu fields; %zu came", (int)m->kind,
+                          field_count(m->kind), fields.count);
+    }
+    get_fields(&fields, &layouts[m->kind], m);
+    if (m->kind == RAFT_APPEND) {
+        get_append(&fields, out);
+    } else if (m->kind == RAFT_REPAIR_REPLY) {
+        get_repair_reply(&fields, out);
     }
     return fields.rc;
 }
@@ -437,8 +322,7 @@ static int get_message(const msgpack_object *object, struct raft_packet *out, st
 static int scan(struct slice body, struct reason *why) {
     struct scan state = {0};
     struct scan_limits limits = {.bytes_max = body.size,
-                                 .objects_max =
-                                     ENTRY_FIELDS * RAFT_APPEND_ENTRIES_MAX + 2 * HEAD_FIELDS + 16};
+                                 .objects_max = ENTRY_FIELDS * RAFT_APPEND_ENTRIES_MAX + 32};
     int rc = scan_object(&state, body, &limits, why);
     if (rc < 0) {
         return rc == LKV_ETOOLARGE ? LKV_EPROTOCOL : rc;
@@ -461,10 +345,8 @@ int raft_wire_decode(struct slice body, struct raft_packet *out, struct reason *
         msgpack_unpack_next(&unpacked, (const char *)body.data, body.size, NULL);
     if (result == MSGPACK_UNPACK_SUCCESS) {
         rc = get_message(&unpacked.data, out, why);
-    } else if (result == MSGPACK_UNPACK_NOMEM_ERROR) {
+    } else { /* the scan has accepted the bytes */
         rc = reason_set(why, LKV_ENOMEM, "no memory to unpack a message");
-    } else {
-        rc = reason_set(why, LKV_EPROTOCOL, "msgpack refused what the scan accepted");
     }
     msgpack_unpacked_destroy(&unpacked);
     if (rc != 0) {
@@ -474,7 +356,7 @@ int raft_wire_decode(struct slice body, struct raft_packet *out, struct reason *
 }
 
 void raft_packet_fini(struct raft_packet *packet) {
-    for (uint32_t i = 0; packet->entries != NULL && i < packet->count; i++) {
+    for (uint32_t i = 0; i < packet->count; i++) {
         blob_unref(packet->entries[i].payload);
     }
     mem_free(packet->entries);

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/prng.h"
+#include "tests/support/malloc_fail.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -122,11 +123,15 @@ static void encode(enum raft_message_kind kind, struct buffer *out) {
     blob_unref(entries[0].payload);
 }
 
+static char told[sizeof(((struct reason *)NULL)->text)]; /* by the last `decode` */
+
 static int decode(struct slice bytes) {
     struct raft_packet packet;
     struct reason why = {{0}};
     int rc = raft_wire_decode(bytes, &packet, &why);
-    cr_assert(rc == 0 || why.text[0] != '\0');
+    (void)snprintf(told, sizeof told, "%s", why.text);
+    cr_assert(rc == 0 || told[0] != '\0');
+    cr_assert(rc == 0 || (packet.entries == NULL && packet.metas == NULL && packet.count == 0));
     if (rc == 0) {
         raft_packet_fini(&packet);
     }
@@ -180,6 +185,28 @@ Test(raft_wire, gives_back_every_field) {
         buffer_fini(&first);
         buffer_fini(&second);
     }
+}
+
+/* An append that only asks, and flags that are not set. */
+Test(raft_wire, gives_back_what_is_empty_or_false) {
+    struct raft_message probe = sample(RAFT_APPEND);
+    probe.append.count = 0;
+    struct raft_message vote = {.kind = RAFT_VOTE_REQUEST, .from = 1, .to = 2, .term = 3};
+    struct buffer out;
+    struct raft_packet packet;
+    struct reason why = {{0}};
+    buffer_init(&out);
+    raft_wire_encode(&probe, NULL, &out);
+    cr_assert_eq(raft_wire_decode(buffer_slice(&out), &packet, &why), 0, "%s", why.text);
+    cr_expect(packet.first == 10 && packet.message.append.prev_index == 9);
+    cr_expect(packet.message.append.count == 0 && packet.message.append.entries == NULL);
+    raft_packet_fini(&packet);
+    buffer_clear(&out);
+    raft_wire_encode(&vote, NULL, &out);
+    cr_assert_eq(raft_wire_decode(buffer_slice(&out), &packet, &why), 0, "%s", why.text);
+    cr_expect(!packet.message.vote_request.pre && !packet.message.vote_request.by_transfer);
+    raft_packet_fini(&packet);
+    buffer_fini(&out);
 }
 
 Test(raft_wire, copies_payload_and_sets_index_and_metas) {
@@ -262,25 +289,78 @@ Test(raft_wire, refuses_each_field_of_another_type) {
     }
 }
 
-#define REFUSED(...)                                                                             \
-    (decode(slice_of((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))) == \
-     LKV_EPROTOCOL)
+#define REFUSED(why, ...)                                                   \
+    do {                                                                    \
+        static const uint8_t bytes[] = {__VA_ARGS__};                       \
+        cr_expect_eq(decode(slice_of(bytes, sizeof bytes)), LKV_EPROTOCOL); \
+        cr_expect_str_eq(told, why);                                        \
+    } while (0)
 
-Test(raft_wire, refuses_numbers_beyond_their_range) {
-    cr_expect(REFUSED(0x95, 0x0a, 1, 2, 3, 1), "kind 10");
-    cr_expect(REFUSED(0x95, 0x00, 1, 2, 3, 1), "kind 0");
-    cr_expect(REFUSED(0x97, 0x02, 1, 2, 3, 0xc2, 0, 1), "answer 0");
-    cr_expect(REFUSED(0x97, 0x02, 1, 2, 3, 0xc2, 8, 1), "answer 8");
-    cr_expect(REFUSED(0x9d, 0x04, 1, 2, 3, 4, 1, 1, 1, 1, 1, 1, 1, 2), "result 4");
-    cr_expect(REFUSED(0x9d, 0x04, 1, 2, 3, 1, 1, 1, 1, 1, 1, 1, 1, 3), "room 3");
-    cr_expect(REFUSED(0x98, 0x06, 1, 2, 3, 1, 1, 1, 0xc3), "room as a boolean");
-    cr_expect(REFUSED(0x98, 0x08, 1, 2, 3, 1, 1, 1, 0xcd, 0x10, 0x00), "code 4096");
-    cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x92, 1, 1), "two thirds of an entry");
-    cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x93, 1, 0, 0xc4, 0), "entry type 0");
-    cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x93, 1, 0xcd, 1, 0, 0xc4, 0), "type 256");
-    cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x93, 1, 1, 0xa0), "payload as text");
-    cr_expect(REFUSED(0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0xdd, 0xff, 0, 0, 0), "many entries");
-    cr_expect(REFUSED(0xc0) && REFUSED(0x90) && REFUSED(0x05));
+Test(raft_wire, says_which_field_is_beyond_its_range) {
+#define FIELD(n, range) "field " #n " of the message is not from " range
+    REFUSED(FIELD(0, "1 to 13: found 14"), 0x95, 14, 1, 2, 3, 1);
+    REFUSED(FIELD(0, "1 to 13: found 0"), 0x95, 0, 1, 2, 3, 1);
+    REFUSED(FIELD(5, "1 to 7: found 0"), 0x97, 0x02, 1, 2, 3, 0xc2, 0, 1);
+    REFUSED(FIELD(5, "1 to 7: found 8"), 0x97, 0x02, 1, 2, 3, 0xc2, 8, 1);
+    REFUSED(FIELD(4, "1 to 3: found 4"), 0x9d, 0x04, 1, 2, 3, 4, 1, 1, 1, 1, 1, 1, 1, 2);
+    REFUSED(FIELD(12, "0 to 2: found 3"), 0x9d, 0x04, 1, 2, 3, 1, 1, 1, 1, 1, 1, 1, 1, 3);
+    REFUSED(FIELD(7, "0 to 999: found 4096"), 0x98, 0x08, 1, 2, 3, 1, 1, 1, 0xcd, 0x10, 0x00);
+    REFUSED(FIELD(4, "0 to 9223372036854775807: found 9223372036854775808"), 0x99, 0x03, 1, 2, 3,
+            0xcf, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0x90);
+    REFUSED(FIELD(9, "0 to 4294967295: found 4294967296"), 0x9c, 0x0a, 1, 2, 3, 1, 1, 1, 1, 1, 0xcf,
+            0, 0, 0, 1, 0, 0, 0, 0, 1, 1);
+    /* Of the entries: each has three. */
+    REFUSED(FIELD(1, "1 to 255: found 0"), 0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x93, 1, 0, 0xc4, 0);
+    REFUSED(FIELD(4, "1 to 255: found 256"), 0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x96, 1, 1, 0xc4, 0,
+            1, 0xcd, 1, 0, 0xc4, 0);
+#undef FIELD
+}
+
+Test(raft_wire, says_which_field_is_of_another_type) {
+#define FIELD(n, type) "field " #n " of the message is not " type
+    REFUSED(FIELD(0, "an unsigned integer"), 0x95, 0xc0, 1, 2, 3, 1);
+    REFUSED(FIELD(7, "an unsigned integer"), 0x98, 0x06, 1, 2, 3, 1, 1, 1, 0xc3);
+    REFUSED(FIELD(4, "a boolean"), 0x97, 0x02, 1, 2, 3, 1, 0, 0xc0); /* the first of three */
+    REFUSED(FIELD(8, "an array of entries"), 0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x92, 1, 1);
+    REFUSED(FIELD(8, "an array of entries"), 0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 1);
+    REFUSED(FIELD(4, "an unsigned integer"), 0x99, 0x03, 1, 2, 3, 0xc0, 1, 1, 1, 0x93, 1, 1, 0xc0);
+    REFUSED(FIELD(2, "bytes"), 0x99, 0x03, 1, 2, 3, 1, 1, 1, 1, 0x93, 1, 1, 0xa0);
+#undef FIELD
+}
+
+Test(raft_wire, refuses_what_has_not_the_shape_of_its_kind) {
+    REFUSED("a message is an array of at least 4 fields", 0xc0);
+    REFUSED("a message is an array of at least 4 fields", 0x90);
+    REFUSED("a message is an array of at least 4 fields", 0x93, 1, 2, 3);
+    REFUSED("kind 9 has 5 fields; 4 came", 0x94, 0x09, 1, 2, 3);
+    REFUSED("kind 9 has 5 fields; 6 came", 0x96, 0x09, 1, 2, 3, 4, 5);
+    REFUSED("kind 3 has 9 fields; 8 came", 0x98, 0x03, 1, 2, 3, 1, 1, 1, 1);
+    REFUSED("byte 0 announces 6 bytes more; at most 3 in all are accepted", 0x95, 0x09, 1);
+    REFUSED("1 bytes are not one message", 0xdc);
+    REFUSED("7 bytes are not one message", 0x95, 0x09, 1, 2, 3, 4, 5);
+    REFUSED("no msgpack type we use starts at byte 1", 0x91, 0xc1);
+    REFUSED("byte 9 announces 4278190085 bytes more; at most 14 in all are accepted", 0x99, 0x03, 1,
+            2, 3, 1, 1, 1, 1, 0xdd, 0xff, 0, 0, 0);
+}
+
+/* One more than may be sent at once: they fit into a frame, and are refused before they cost memory. */
+Test(raft_wire, refuses_more_entries_than_an_append_has) {
+    for (uint32_t more = 0; more < 2; more++) {
+        struct entry *entries = mem_calloc(RAFT_APPEND_ENTRIES_MAX + more, sizeof *entries);
+        struct raft_message m = {.kind = RAFT_APPEND, .from = 1, .to = 2, .term = 3};
+        m.append.count = RAFT_APPEND_ENTRIES_MAX + more;
+        for (uint32_t i = 0; i < m.append.count; i++) {
+            entries[i] = (struct entry){.index = 1 + i, .term = 3, .type = ENTRY_NOOP};
+        }
+        struct buffer out;
+        buffer_init(&out);
+        raft_wire_encode(&m, entries, &out);
+        cr_expect_eq(decode(buffer_slice(&out)), more == 0 ? 0 : LKV_EPROTOCOL);
+        cr_expect_str_eq(told,
+                         more == 0 ? "" : "field 8 of the message is not an array of entries");
+        buffer_fini(&out);
+        mem_free(entries);
+    }
 }
 
 /* Whatever comes, it is decoded or refused; under ASan nothing leaks and nothing is read beyond. */
@@ -311,13 +391,35 @@ Test(raft_wire, survives_random_and_mutated_bytes) {
 Test(raft_wire, reports_each_failed_allocation_and_leaks_nothing) {
     struct buffer out;
     encode(RAFT_APPEND, &out);
-    int rc = LKV_ENOMEM;
-    for (uint64_t n = 0; rc != 0; n++) {
+    static const char *const expected[] = {"no memory for 2 entries", "no memory for 2 entries",
+                                           "no memory for an entry's payload"};
+    for (uint64_t n = 0; n < 3; n++) {
         mem_fail_after(n);
-        rc = decode(buffer_slice(&out));
+        int rc = decode(buffer_slice(&out));
         mem_fail_never();
-        cr_assert(rc == 0 || rc == LKV_ENOMEM);
-        cr_assert(n < 100);
+        cr_expect_eq(rc, LKV_ENOMEM);
+        cr_expect_str_eq(told, expected[n]);
     }
+    mem_fail_after(3);
+    cr_expect_eq(decode(buffer_slice(&out)), 0, "there were three");
+    mem_fail_never();
+    if (malloc_fail_after(0)) {
+        int rc = decode(buffer_slice(&out));
+        malloc_fail_never();
+        cr_expect_eq(rc, LKV_ENOMEM);
+        cr_expect_str_eq(told, "no memory to unpack a message");
+    }
+    buffer_fini(&out);
+}
+
+/* S28: the buffer says it, and no half message is sent. */
+Test(raft_wire, encodes_nothing_without_memory) {
+    struct raft_message m = sample(RAFT_HEARTBEAT);
+    struct buffer out;
+    buffer_init(&out);
+    mem_fail_after(0);
+    raft_wire_encode(&m, NULL, &out);
+    mem_fail_never();
+    cr_expect(out.failed);
     buffer_fini(&out);
 }
