@@ -39,56 +39,28 @@ static void pack_bytes(msgpack_packer *packer, struct slice bytes) {
     }
 }
 
-static void pack_arguments(msgpack_packer *packer, const struct kv_command *command) {
-    switch (command->op) {
-    case KV_PUT:
-        msgpack_pack_array(packer, PUT_ARGUMENTS);
-        pack_bytes(packer, command->key);
-        pack_bytes(packer, command->value);
-        msgpack_pack_int64(packer, command->lease);
-        break;
-    case KV_DELETE:
-        msgpack_pack_array(packer, DELETE_ARGUMENTS);
-        pack_bytes(packer, command->key);
-        pack_bytes(packer, command->end);
-        break;
-    case KV_SESSION_OPEN:
-        msgpack_pack_array(packer, OPEN_ARGUMENTS);
-        msgpack_pack_uint64(packer, command->ttl_ms);
-        msgpack_pack_uint64(packer, command->limit);
-        break;
-    case KV_SESSION_CLOSE:
-    case KV_SESSION_EXPIRE: msgpack_pack_array(packer, 0); break;
-    }
+static void pack_put(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, PUT_ARGUMENTS);
+    pack_bytes(packer, command->key);
+    pack_bytes(packer, command->value);
+    msgpack_pack_int64(packer, command->lease);
 }
 
-static void pack_command(const struct kv_command *command, struct sink *sink) {
-    msgpack_packer packer;
-    msgpack_packer_init(&packer, sink, sink_write);
-    msgpack_pack_array(&packer, COMMAND_PARTS);
-    msgpack_pack_uint64(&packer, COMMAND_VERSION);
-    msgpack_pack_uint64(&packer, (uint64_t)command->op);
-    msgpack_pack_array(&packer, ENVELOPE_PARTS);
-    msgpack_pack_uint64(&packer, command->session);
-    msgpack_pack_uint64(&packer, command->seq);
-    msgpack_pack_uint64(&packer, command->acked_below);
-    msgpack_pack_uint64(&packer, command->in_term);
-    pack_arguments(&packer, command);
+static void pack_delete(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, DELETE_ARGUMENTS);
+    pack_bytes(packer, command->key);
+    pack_bytes(packer, command->end);
 }
 
-struct blob *kv_command_encode(const struct kv_command *command) {
-    struct sink sink = {0};
-    pack_command(command, &sink);
-    struct blob *blob = blob_new(sink.size);
-    if (blob == NULL) {
-        return NULL;
-    }
-    sink = (struct sink){.into = blob->data};
-    pack_command(command, &sink);
-    ASSERT(sink.size == blob->size);
-    blob->crc = crc32c(0, blob_slice(blob));
-    blob->crc_known = true;
-    return blob;
+static void pack_open(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, OPEN_ARGUMENTS);
+    msgpack_pack_uint64(packer, command->ttl_ms);
+    msgpack_pack_uint64(packer, command->limit);
+}
+
+static void pack_end(msgpack_packer *packer, const struct kv_command *command) {
+    (void)command;
+    msgpack_pack_array(packer, 0);
 }
 
 /* ---------------------------------------------------------------------------- decoding */
@@ -111,8 +83,12 @@ static struct parts parts_of(const msgpack_object *object, uint32_t count, const
 }
 
 static const msgpack_object *take(struct parts *parts, msgpack_object_type type, const char *name) {
-    if (parts->failed != NULL || parts->left == 0 || parts->at->type != type) {
-        parts->failed = parts->failed != NULL ? parts->failed : name;
+    if (parts->failed != NULL) {
+        return NULL;
+    }
+    ASSERT(parts->left > 0); /* as many as parts_of was asked for */
+    if (parts->at->type != type) {
+        parts->failed = name;
         return NULL;
     }
     parts->left--;
@@ -154,34 +130,81 @@ static uint64_t take_bounded(struct parts *parts, const char *name, uint64_t min
     return number;
 }
 
-static struct parts take_arguments(const msgpack_object *object, struct kv_command *out) {
-    struct parts parts = {.failed = "operation"};
-    switch (out->op) {
-    case KV_PUT:
-        parts = parts_of(object, PUT_ARGUMENTS, "arguments of put");
-        out->key = take_key(&parts, "key", 1);
-        out->value = take_bytes(&parts, "value");
-        out->lease = take_lease(&parts);
-        return parts;
-    case KV_DELETE:
-        parts = parts_of(object, DELETE_ARGUMENTS, "arguments of delete");
-        out->key = take_key(&parts, "key", 1);
-        out->end = take_key(&parts, "end", 0);
-        return parts;
-    case KV_SESSION_OPEN:
-        parts = parts_of(object, OPEN_ARGUMENTS, "arguments of session open");
-        out->ttl_ms = take_bounded(&parts, "ttl_ms", 1, KV_SESSION_TTL_MS_MAX);
-        out->limit = take_bounded(&parts, "limit", 0, KV_SESSIONS_MAX);
-        return parts;
-    case KV_SESSION_CLOSE:
-    case KV_SESSION_EXPIRE:
-        parts = parts_of(object, 0, "arguments of session close");
-        if (parts.failed == NULL && out->session == 0) {
-            parts.failed = "session";
-        }
-        return parts;
+static struct parts take_put(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, PUT_ARGUMENTS, "arguments of put");
+    out->key = take_key(&parts, "key", 1);
+    out->value = take_bytes(&parts, "value");
+    out->lease = take_lease(&parts);
+    return parts;
+}
+
+static struct parts take_delete(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, DELETE_ARGUMENTS, "arguments of delete");
+    out->key = take_key(&parts, "key", 1);
+    out->end = take_key(&parts, "end", 0);
+    return parts;
+}
+
+static struct parts take_open(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, OPEN_ARGUMENTS, "arguments of session open");
+    out->ttl_ms = take_bounded(&parts, "ttl_ms", 1, KV_SESSION_TTL_MS_MAX);
+    out->limit = take_bounded(&parts, "limit", 0, KV_SESSIONS_MAX);
+    return parts;
+}
+
+static struct parts take_end(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, 0, "arguments of session close");
+    if (parts.failed == NULL && out->session == 0) {
+        parts.failed = "session";
     }
     return parts;
+}
+
+/* ---------------------------------------------------------------------------- the operations */
+
+struct operation {
+    void (*pack)(msgpack_packer *packer, const struct kv_command *command);
+    struct parts (*take)(const msgpack_object *object, struct kv_command *out);
+};
+
+/* Those between belong to later versions: they have no row. */
+static const struct operation operations[] = {
+    [KV_PUT] = {pack_put, take_put},
+    [KV_DELETE] = {pack_delete, take_delete},
+    [KV_SESSION_OPEN] = {pack_open, take_open},
+    [KV_SESSION_CLOSE] = {pack_end, take_end},
+    [KV_SESSION_EXPIRE] = {pack_end, take_end},
+};
+
+enum { OPERATION_COUNT = sizeof(operations) / sizeof(operations[0]) };
+
+static void pack_command(const struct kv_command *command, struct sink *sink) {
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, sink, sink_write);
+    msgpack_pack_array(&packer, COMMAND_PARTS);
+    msgpack_pack_uint64(&packer, COMMAND_VERSION);
+    msgpack_pack_uint64(&packer, (uint64_t)command->op);
+    msgpack_pack_array(&packer, ENVELOPE_PARTS);
+    msgpack_pack_uint64(&packer, command->session);
+    msgpack_pack_uint64(&packer, command->seq);
+    msgpack_pack_uint64(&packer, command->acked_below);
+    msgpack_pack_uint64(&packer, command->in_term);
+    operations[command->op].pack(&packer, command);
+}
+
+struct blob *kv_command_encode(const struct kv_command *command) {
+    struct sink sink = {0};
+    pack_command(command, &sink);
+    struct blob *blob = blob_new(sink.size);
+    if (blob == NULL) {
+        return NULL;
+    }
+    sink = (struct sink){.into = blob->data};
+    pack_command(command, &sink);
+    ASSERT(sink.size == blob->size);
+    blob->crc = crc32c(0, blob_slice(blob));
+    blob->crc_known = true;
+    return blob;
 }
 
 static struct parts take_envelope(const msgpack_object *object, struct kv_command *out) {
@@ -210,7 +233,7 @@ static int check_version(const msgpack_object *object, struct reason *why) {
 }
 
 static bool is_known(uint64_t op) {
-    return op == KV_PUT || op == KV_DELETE || (op >= KV_SESSION_OPEN && op <= KV_SESSION_EXPIRE);
+    return op < OPERATION_COUNT && operations[op].take != NULL;
 }
 
 static int take_command(const msgpack_object *object, struct kv_command *out, struct reason *why) {
@@ -233,7 +256,7 @@ static int take_command(const msgpack_object *object, struct kv_command *out, st
     }
     out->op = (enum kv_op)op;
     struct parts envelope = take_envelope(&parts.at[0], out);
-    struct parts arguments = take_arguments(&parts.at[1], out);
+    struct parts arguments = operations[op].take(&parts.at[1], out);
     const char *failed = envelope.failed != NULL ? envelope.failed : arguments.failed;
     if (failed != NULL) {
         return reason_set(why, LKV_EPROTOCOL, "command: malformed %s", failed);
@@ -282,10 +305,8 @@ int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason 
         msgpack_unpack((const char *)bytes.data, bytes.size, &offset, &zone, &object);
     if (unpacked == MSGPACK_UNPACK_SUCCESS) {
         rc = take_command(&object, out, why);
-    } else if (unpacked == MSGPACK_UNPACK_NOMEM_ERROR) {
+    } else { /* the scan has accepted the bytes */
         rc = reason_set(why, LKV_ENOMEM, "command: out of memory");
-    } else {
-        rc = reason_set(why, LKV_EPROTOCOL, "command: not msgpack");
     }
     msgpack_zone_destroy(&zone);
     return rc;

@@ -302,12 +302,15 @@ static int give_out(struct loader *loader, struct kv_image_info *info, struct bl
     return 0;
 }
 
-static int load(struct loader *loader, struct disk *disk, struct kv_image_info *info,
-                struct blob **tail) {
-    struct store *store = loader->store;
+static void set_none(struct blob **tail) {
     if (tail != NULL) {
         *tail = NULL;
     }
+}
+
+static int load(struct loader *loader, struct disk *disk, struct kv_image_info *info,
+                struct blob **tail) {
+    struct store *store = loader->store;
     int rc = read_file(loader, disk);
     if (rc == 0) {
         rc = give_out(loader, info, tail);
@@ -325,6 +328,7 @@ static int load(struct loader *loader, struct disk *disk, struct kv_image_info *
 int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                    struct blob **tail, struct reason *why) {
     struct loader loader = {.path = path, .known = FEATURE_LEVEL, .why = why};
+    set_none(tail);
     return load(&loader, disk, info, tail);
 }
 
@@ -355,6 +359,7 @@ int kv_image_prefix(struct disk *disk, const char *path, const atomic_bool *canc
 int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
                   const char *path, const atomic_bool *cancel, struct kv_image_info *info,
                   struct blob **tail, struct reason *why) {
+    set_none(tail);
     int rc = kv_open(out, options);
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", path, error_text(rc));

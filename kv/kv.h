@@ -156,7 +156,7 @@ MUST_USE int kv_image_save(struct kv_view *view, struct disk *disk, const char *
 
 /* Verifies every checksum, count and the digest: LKV_EDAMAGED with file:offset, LKV_EVERSION for a
  * newer format, feature level or section that must be understood. `tail` (may be NULL) receives an
- * owned copy. */
+ * owned copy, NULL on failure. */
 MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                             struct blob **tail, struct reason *why);
 
@@ -165,7 +165,8 @@ MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image
 MUST_USE int kv_image_prefix(struct disk *disk, const char *path, const atomic_bool *cancel,
                              uint64_t *size, struct reason *why);
 
-/* A fresh state machine with the image's contents. `*cancel` as for saving. */
+/* A fresh state machine with the image's contents; `*out` and `*tail` are NULL on failure. `*cancel` as for
+ * saving. */
 MUST_USE int kv_image_load(struct kv **out, const struct kv_options *options, struct disk *disk,
                            const char *path, const atomic_bool *cancel, struct kv_image_info *info,
                            struct blob **tail, struct reason *why);

@@ -42,7 +42,9 @@ void wire_decoder_free(struct wire_decoder *decoder) {
 struct slice *wire_record_slices(struct wire_decoder *decoder, size_t count) {
     struct slice *grown = mem_array_grow(decoder->records, &decoder->record_capacity,
                                          count > 0 ? count : 1, sizeof(*grown));
-    decoder->records = grown != NULL ? grown : decoder->records;
+    if (grown != NULL) {
+        decoder->records = grown;
+    }
     return grown;
 }
 
@@ -112,13 +114,12 @@ int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
     size_t offset = 0;
     msgpack_unpack_return unpacked = msgpack_unpack((const char *)frame.data, frame.size, &offset,
                                                     &decoder->zone, &decoder->root);
-    if (unpacked == MSGPACK_UNPACK_NOMEM_ERROR) {
+    if (unpacked != MSGPACK_UNPACK_SUCCESS) { /* the scan has accepted the bytes */
         return reason_set(why, LKV_ENOMEM, "out of memory for a frame of %zu bytes", frame.size);
     }
     uint32_t count;
     uint64_t found;
-    bool good = unpacked == MSGPACK_UNPACK_SUCCESS && offset == frame.size &&
-                wire_as_array(&decoder->root, parts, &count) && count == WIRE_FRAME_PARTS &&
+    bool good = wire_as_array(&decoder->root, parts, &count) && count == WIRE_FRAME_PARTS &&
                 wire_as_number(&(*parts)[0], &found) && found == type;
     if (!good) {
         return reason_set(why, LKV_EPROTOCOL, "a frame is no array of four that begins with %u",

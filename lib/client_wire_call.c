@@ -3,41 +3,18 @@
 
 #include <msgpack.h>
 
+struct arguments;
+
 struct method_row {
     const char *name;
-    enum wire_method method;
-    uint32_t arguments; /* without the flags, which may be left out */
-    bool takes_flags;
-    bool takes_session; /* behind the flags, may be left out too */
+    uint32_t arguments; /* that must be there */
+    uint32_t optional;  /* that may be left out: flags, an append's count of refusals, a session */
+    bool takes_session; /* the last one */
+    void (*pack)(msgpack_packer *packer, const struct wire_call *call);
+    void (*take)(struct arguments *arguments, struct wire_call *out);
 };
-
-/* In the order of enum wire_method. */
-static const struct method_row methods[] = {
-    {"ping", WIRE_PING, 0, false, false},
-    {"put", WIRE_PUT, 3, true, true},
-    {"delete", WIRE_DELETE, 3, true, true},
-    {"get", WIRE_GET, 3, true, false},
-    {"range", WIRE_RANGE, 6, true, false},
-    {"status", WIRE_STATUS, 1, false, false},
-    {"digest", WIRE_DIGEST, 1, false, false},
-    {"propose", WIRE_PROPOSE, 3, false, false},
-    {"session_open", WIRE_SESSION_OPEN, 3, true, false},
-    {"session_close", WIRE_SESSION_CLOSE, 2, true, false},
-    {"append", WIRE_APPEND, 3, true, true},
-    {"read", WIRE_LOG_READ, 4, false, false},
-    {"span", WIRE_LOG_SPAN, 2, true, false},
-    {"session_keep", WIRE_SESSION_KEEP, 2, true, false},
-};
-
-/* Behind the flags stand an append's count of refusals, and the session of a write: they may be left out
- * as well. */
-static uint32_t arguments_max(const struct method_row *row) {
-    return row->arguments + (row->takes_flags ? 1 : 0) + (row->takes_session ? 1 : 0) +
-           (row->method == WIRE_APPEND ? 1 : 0);
-}
 
 enum {
-    METHOD_COUNT = sizeof(methods) / sizeof(methods[0]),
     SESSION_PARTS = 3, /* session, seq, acked_below */
     RANGE_FLAGS_KNOWN = LKV_KEYS_ONLY | LKV_COUNT_ONLY | LKV_DESCENDING | LKV_TOTAL,
     FLAGS_KNOWN = WIRE_HERE | WIRE_NO_WAIT
@@ -67,6 +44,18 @@ static void pack_session(msgpack_packer *packer, const struct wire_call *call) {
     }
 }
 
+static void pack_nothing(msgpack_packer *packer, const struct wire_call *call) {
+    (void)packer;
+    (void)call;
+}
+
+static void pack_put(msgpack_packer *packer, const struct wire_call *call) {
+    wire_pack_bytes(packer, call->key);
+    wire_pack_bytes(packer, call->value);
+    pack_timeout_and_flags(packer, call);
+    pack_session(packer, call);
+}
+
 static void pack_delete(msgpack_packer *packer, const struct wire_call *call) {
     wire_pack_bytes(packer, call->key);
     if (call->has_end) {
@@ -76,6 +65,12 @@ static void pack_delete(msgpack_packer *packer, const struct wire_call *call) {
     }
     pack_timeout_and_flags(packer, call);
     pack_session(packer, call);
+}
+
+static void pack_get(msgpack_packer *packer, const struct wire_call *call) {
+    wire_pack_bytes(packer, call->key);
+    msgpack_pack_uint64(packer, (uint64_t)call->how);
+    pack_timeout_and_flags(packer, call);
 }
 
 static void pack_range(msgpack_packer *packer, const struct wire_call *call) {
@@ -90,6 +85,17 @@ static void pack_range(msgpack_packer *packer, const struct wire_call *call) {
 static void pack_propose(msgpack_packer *packer, const struct wire_call *call) {
     pack_timeout_and_flags(packer, call);
     wire_pack_bytes(packer, call->command);
+}
+
+static void pack_session_open(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_uint64(packer, call->session);
+    msgpack_pack_uint64(packer, call->ttl_ms);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_session_id(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_uint64(packer, call->session);
+    pack_timeout_and_flags(packer, call);
 }
 
 /* Only who sends many appends at once has to know of refusals, so their count comes behind. */
@@ -111,55 +117,9 @@ static void pack_log_read(msgpack_packer *packer, const struct wire_call *call) 
     pack_timeout(packer, call);
 }
 
-static void pack_arguments(msgpack_packer *packer, const struct wire_call *call) {
-    switch (call->method) {
-    case WIRE_PING: break;
-    case WIRE_PUT:
-        wire_pack_bytes(packer, call->key);
-        wire_pack_bytes(packer, call->value);
-        pack_timeout_and_flags(packer, call);
-        pack_session(packer, call);
-        break;
-    case WIRE_DELETE: pack_delete(packer, call); break;
-    case WIRE_GET:
-        wire_pack_bytes(packer, call->key);
-        msgpack_pack_uint64(packer, (uint64_t)call->how);
-        pack_timeout_and_flags(packer, call);
-        break;
-    case WIRE_RANGE: pack_range(packer, call); break;
-    case WIRE_STATUS:
-    case WIRE_DIGEST: pack_timeout(packer, call); break;
-    case WIRE_PROPOSE: pack_propose(packer, call); break;
-    case WIRE_SESSION_OPEN:
-        msgpack_pack_uint64(packer, call->session);
-        msgpack_pack_uint64(packer, call->ttl_ms);
-        pack_timeout_and_flags(packer, call);
-        break;
-    case WIRE_SESSION_CLOSE:
-    case WIRE_SESSION_KEEP:
-        msgpack_pack_uint64(packer, call->session);
-        pack_timeout_and_flags(packer, call);
-        break;
-    case WIRE_APPEND: pack_append(packer, call); break;
-    case WIRE_LOG_READ: pack_log_read(packer, call); break;
-    case WIRE_LOG_SPAN:
-        msgpack_pack_uint64(packer, (uint64_t)call->how);
-        pack_timeout_and_flags(packer, call);
-        break;
-    }
-}
-
-void wire_encode_call(struct buffer *out, const struct wire_call *call) {
-    const struct method_row *row = &methods[call->method];
-    msgpack_packer packer;
-    wire_packer_init(&packer, out);
-    msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
-    msgpack_pack_uint64(&packer, WIRE_TYPE_CALL);
-    msgpack_pack_uint64(&packer, call->number);
-    wire_pack_text(&packer, row->name);
-    bool in_session = row->takes_session && call->session != 0;
-    msgpack_pack_array(&packer, arguments_max(row) - (row->takes_session && !in_session ? 1 : 0));
-    pack_arguments(&packer, call);
+static void pack_log_span(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_uint64(packer, (uint64_t)call->how);
+    pack_timeout_and_flags(packer, call);
 }
 
 /* ------------------------------------------------------------------ decoding */
@@ -170,6 +130,7 @@ struct arguments {
     uint32_t left;
     const char *failed;
     int rc; /* LKV_EINVAL, or LKV_EUNSUPPORTED for what a later version may mean */
+    struct wire_decoder *decoder;
 };
 
 static void fail(struct arguments *arguments, int rc, const char *name) {
@@ -252,12 +213,33 @@ static void take_session(struct arguments *arguments, struct wire_call *out) {
     }
 }
 
-static void take_end(struct arguments *arguments, struct wire_call *out) {
+static void take_nothing(struct arguments *arguments, struct wire_call *out) {
+    (void)arguments;
+    (void)out;
+}
+
+static void take_put(struct arguments *arguments, struct wire_call *out) {
+    out->key = take_bytes(arguments, "key");
+    out->value = take_bytes(arguments, "value");
+    take_timeout_and_flags(arguments, out);
+    take_session(arguments, out);
+}
+
+static void take_delete(struct arguments *arguments, struct wire_call *out) {
+    out->key = take_bytes(arguments, "key");
     const msgpack_object *object = next(arguments);
     out->has_end = object->type != MSGPACK_OBJECT_NIL;
     if (out->has_end && !wire_as_bytes(object, &out->end)) {
         fail(arguments, LKV_EINVAL, "end");
     }
+    take_timeout_and_flags(arguments, out);
+    take_session(arguments, out);
+}
+
+static void take_get(struct arguments *arguments, struct wire_call *out) {
+    out->key = take_bytes(arguments, "key");
+    out->how = take_how(arguments);
+    take_timeout_and_flags(arguments, out);
 }
 
 static void take_range(struct arguments *arguments, struct wire_call *out) {
@@ -275,16 +257,26 @@ static void take_propose(struct arguments *arguments, struct wire_call *out) {
     out->command = take_bytes(arguments, "command");
 }
 
+static void take_session_open(struct arguments *arguments, struct wire_call *out) {
+    out->session = take_number(arguments, "resume");
+    out->ttl_ms = take_number(arguments, "ttl_ms");
+    take_timeout_and_flags(arguments, out);
+}
+
+static void take_session_id(struct arguments *arguments, struct wire_call *out) {
+    out->session = take_number(arguments, "session");
+    take_timeout_and_flags(arguments, out);
+}
+
 /* Into the decoder's own array. */
-static void take_records(struct arguments *arguments, struct wire_decoder *decoder,
-                         struct wire_call *out) {
+static void take_records(struct arguments *arguments, struct wire_call *out) {
     const msgpack_object *at;
     uint32_t count;
     if (!wire_as_array(next(arguments), &at, &count)) {
         fail(arguments, LKV_EINVAL, "records");
         return;
     }
-    struct slice *records = wire_record_slices(decoder, count);
+    struct slice *records = wire_record_slices(arguments->decoder, count);
     if (records == NULL) {
         fail(arguments, LKV_ENOMEM, "records");
         return;
@@ -299,9 +291,8 @@ static void take_records(struct arguments *arguments, struct wire_decoder *decod
     out->record_count = count;
 }
 
-static void take_append(struct arguments *arguments, struct wire_decoder *decoder,
-                        struct wire_call *out) {
-    take_records(arguments, decoder, out);
+static void take_append(struct arguments *arguments, struct wire_call *out) {
+    take_records(arguments, out);
     out->in_term = take_number(arguments, "in_term");
     take_timeout_and_flags(arguments, out);
     out->has_refusals = arguments->left > 0;
@@ -318,48 +309,44 @@ static void take_log_read(struct arguments *arguments, struct wire_call *out) {
     take_timeout(arguments, out);
 }
 
-static void take_arguments(struct arguments *arguments, struct wire_decoder *decoder,
-                           struct wire_call *out) {
-    switch (out->method) {
-    case WIRE_PING: break;
-    case WIRE_PUT:
-        out->key = take_bytes(arguments, "key");
-        out->value = take_bytes(arguments, "value");
-        take_timeout_and_flags(arguments, out);
-        take_session(arguments, out);
-        break;
-    case WIRE_DELETE:
-        out->key = take_bytes(arguments, "key");
-        take_end(arguments, out);
-        take_timeout_and_flags(arguments, out);
-        take_session(arguments, out);
-        break;
-    case WIRE_GET:
-        out->key = take_bytes(arguments, "key");
-        out->how = take_how(arguments);
-        take_timeout_and_flags(arguments, out);
-        break;
-    case WIRE_RANGE: take_range(arguments, out); break;
-    case WIRE_STATUS:
-    case WIRE_DIGEST: take_timeout(arguments, out); break;
-    case WIRE_PROPOSE: take_propose(arguments, out); break;
-    case WIRE_SESSION_OPEN:
-        out->session = take_number(arguments, "resume");
-        out->ttl_ms = take_number(arguments, "ttl_ms");
-        take_timeout_and_flags(arguments, out);
-        break;
-    case WIRE_SESSION_CLOSE:
-    case WIRE_SESSION_KEEP:
-        out->session = take_number(arguments, "session");
-        take_timeout_and_flags(arguments, out);
-        break;
-    case WIRE_APPEND: take_append(arguments, decoder, out); break;
-    case WIRE_LOG_READ: take_log_read(arguments, out); break;
-    case WIRE_LOG_SPAN:
-        out->how = take_how(arguments);
-        take_timeout_and_flags(arguments, out);
-        break;
-    }
+static void take_log_span(struct arguments *arguments, struct wire_call *out) {
+    out->how = take_how(arguments);
+    take_timeout_and_flags(arguments, out);
+}
+
+/* ------------------------------------------------------------------ the methods */
+
+/* In the order of enum wire_method. */
+static const struct method_row methods[] = {
+    [WIRE_PING] = {"ping", 0, 0, false, pack_nothing, take_nothing},
+    [WIRE_PUT] = {"put", 3, 2, true, pack_put, take_put},
+    [WIRE_DELETE] = {"delete", 3, 2, true, pack_delete, take_delete},
+    [WIRE_GET] = {"get", 3, 1, false, pack_get, take_get},
+    [WIRE_RANGE] = {"range", 6, 1, false, pack_range, take_range},
+    [WIRE_STATUS] = {"status", 1, 0, false, pack_timeout, take_timeout},
+    [WIRE_DIGEST] = {"digest", 1, 0, false, pack_timeout, take_timeout},
+    [WIRE_PROPOSE] = {"propose", 3, 0, false, pack_propose, take_propose},
+    [WIRE_SESSION_OPEN] = {"session_open", 3, 1, false, pack_session_open, take_session_open},
+    [WIRE_SESSION_CLOSE] = {"session_close", 2, 1, false, pack_session_id, take_session_id},
+    [WIRE_APPEND] = {"append", 3, 3, true, pack_append, take_append},
+    [WIRE_LOG_READ] = {"read", 4, 0, false, pack_log_read, take_log_read},
+    [WIRE_LOG_SPAN] = {"span", 2, 1, false, pack_log_span, take_log_span},
+    [WIRE_SESSION_KEEP] = {"session_keep", 2, 1, false, pack_session_id, take_session_id},
+};
+
+enum { METHOD_COUNT = sizeof(methods) / sizeof(methods[0]) };
+
+void wire_encode_call(struct buffer *out, const struct wire_call *call) {
+    const struct method_row *row = &methods[call->method];
+    msgpack_packer packer;
+    wire_packer_init(&packer, out);
+    msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
+    msgpack_pack_uint64(&packer, WIRE_TYPE_CALL);
+    msgpack_pack_uint64(&packer, call->number);
+    wire_pack_text(&packer, row->name);
+    bool without_session = row->takes_session && call->session == 0;
+    msgpack_pack_array(&packer, row->arguments + row->optional - (without_session ? 1 : 0));
+    row->pack(&packer, call);
 }
 
 static const struct method_row *find_method(struct slice name) {
@@ -373,7 +360,7 @@ static const struct method_row *find_method(struct slice name) {
 
 /* More arguments than are known may change what the call means: it is refused, not guessed at. */
 static int check_count(const struct method_row *row, uint32_t count, struct reason *why) {
-    uint32_t max = arguments_max(row);
+    uint32_t max = row->arguments + row->optional;
     if (count >= row->arguments && count <= max) {
         return 0;
     }
@@ -392,7 +379,7 @@ static int read_method(struct wire_decoder *decoder, const msgpack_object *name,
         return reason_set(why, LKV_EUNSUPPORTED, "there is no method \"%.*s\"",
                           (int)(text.size < 32 ? text.size : 32), (const char *)text.data);
     }
-    struct arguments arguments = {0};
+    struct arguments arguments = {.decoder = decoder};
     if (!wire_as_array(params, &arguments.at, &arguments.left)) {
         return reason_set(why, LKV_EINVAL, "%s: the arguments are no array", row->name);
     }
@@ -400,8 +387,8 @@ static int read_method(struct wire_decoder *decoder, const msgpack_object *name,
     if (rc != 0) {
         return rc;
     }
-    out->method = row->method;
-    take_arguments(&arguments, decoder, out);
+    out->method = (enum wire_method)(row - methods);
+    row->take(&arguments, out);
     if (arguments.failed != NULL) {
         return reason_set(why, arguments.rc, "%s: %s has a type or value that is not accepted",
                           row->name, arguments.failed);

@@ -124,9 +124,9 @@ void wire_encode_refusal(struct buffer *out, int rc, const char *text) {
 
 /* ------------------------------------------------------------------ decoding: the error */
 
-/* A code of a later version says little here, but its outcome does. */
+/* A code (negative) of a later version says little here, but its outcome does. */
 static int known_code(int64_t code, struct slice outcome) {
-    if (code < 0 && code >= INT32_MIN && strcmp(error_name((int)code), "LKV_E?") != 0) {
+    if (code >= INT32_MIN && strcmp(error_name((int)code), "LKV_E?") != 0) {
         return (int)code;
     }
     if (slice_equal(outcome, slice_text(outcomes[LKV_NOT_DONE]))) {

@@ -32,7 +32,7 @@ static size_t field_count(const struct hello *hello) {
 static int append_bytes(void *data, const char *bytes, size_t size) {
     struct buffer *out = data;
     buffer_append(out, bytes, size);
-    return out->failed ? -1 : 0;
+    return 0; /* a failure stays in the buffer */
 }
 
 static void pack_text(msgpack_packer *packer, const char *text) {
@@ -168,7 +168,7 @@ static void decode_members(struct fields *fields, struct hello *out) {
         next_address(&row, member->address);
         list.failed = list.failed || row.failed || !is_new_member(out);
     }
-    fields->failed = fields->failed || list.failed;
+    fields->failed = list.failed;
 }
 
 /* The field behind the last: absent, or of another type, where the model is kv. */
@@ -236,15 +236,18 @@ int hello_decode(struct slice body, struct hello *out, struct reason *why) {
     msgpack_unpacked unpacked;
     msgpack_unpacked_init(&unpacked);
     size_t offset = 0;
-    bool good = msgpack_unpack_next(&unpacked, (const char *)body.data, body.size, &offset) ==
-                    MSGPACK_UNPACK_SUCCESS &&
-                unpacked.data.type == MSGPACK_OBJECT_ARRAY;
+    bool unpacks = msgpack_unpack_next(&unpacked, (const char *)body.data, body.size, &offset) ==
+                   MSGPACK_UNPACK_SUCCESS;
+    bool good = unpacks && unpacked.data.type == MSGPACK_OBJECT_ARRAY;
     if (good) {
         struct fields fields = {.at = unpacked.data.via.array.ptr,
                                 .left = unpacked.data.via.array.size};
         good = decode_fields(&fields, out);
     }
     msgpack_unpacked_destroy(&unpacked);
+    if (!unpacks) { /* the scan has accepted the bytes */
+        return reason_set(why, LKV_ENOMEM, "no memory to unpack a hello");
+    }
     if (!good) {
         return reason_set(why, LKV_EPROTOCOL,
                           "hello has a missing field, one of another type or an impossible value "

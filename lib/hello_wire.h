@@ -32,7 +32,7 @@ struct hello {
 
 void hello_encode(const struct hello *hello, struct buffer *out);
 
-/* LKV_EPROTOCOL, LKV_EVERSION (no common protocol) with what was expected and what came. */
+/* LKV_EPROTOCOL, LKV_EVERSION (no common protocol) with what was expected and what came; LKV_ENOMEM. */
 MUST_USE int hello_decode(struct slice body, struct hello *out, struct reason *why);
 
 #endif

@@ -75,12 +75,12 @@ void meta_image_encode(const struct meta_image *image, struct buffer *out) {
     buffer_init(&payload);
     append_members(&payload, image);
     append_section(out, META_IMAGE_MEMBERS, buffer_slice(&payload), crc);
-    out->failed = out->failed || payload.failed;
+    out->failed |= payload.failed;
     buffer_clear(&payload);
     append_u64(&payload, image->visible);
     ledger_put(&payload, &image->ledger);
     append_section(out, META_IMAGE_LEDGER, buffer_slice(&payload), crc);
-    out->failed = out->failed || payload.failed;
+    out->failed |= payload.failed;
     buffer_fini(&payload);
 }
 
@@ -159,7 +159,7 @@ static bool read_members(struct slice payload, struct meta_image *out) {
         }
     }
     out->member_count = count;
-    return !reader.failed && reader.left == 0;
+    return reader.left == 0;
 }
 
 static int read_ledger(struct slice payload, struct meta_image *out, struct reason *why) {

@@ -1,8 +1,11 @@
 #include "kv/command.h"
 
 #include "base/crc.h"
+#include "base/mem.h"
+#include "tests/support/malloc_fail.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static struct slice text(const char *string) {
     return slice_text(string);
@@ -228,4 +231,89 @@ Test(kv_command, refuses_a_lease_beyond_63_bits) {
     memset(beyond + 15, 0, 8);
     beyond[15] = 0x80;
     cr_assert_eq(decode(beyond, sizeof(beyond)), LKV_EPROTOCOL);
+}
+
+static void expect_refusal(const char *bytes, size_t size, int rc, const char *text) {
+    struct kv_command out;
+    struct reason why = {{0}};
+    cr_assert_eq(kv_command_decode(slice_of(bytes, size), &out, &why), rc, "%s", text);
+    cr_assert_str_eq(why.text, text);
+}
+
+#define REFUSED(bytes, rc, text) expect_refusal(bytes, sizeof(bytes) - 1, rc, "command: " text)
+#define EMPTY_ENVELOPE           "\x94\x00\x00\x00\x00"
+
+Test(kv_command, says_which_part_is_malformed) {
+    REFUSED("\x94\x01\x01" EMPTY_ENVELOPE "\xc0", LKV_EPROTOCOL, "malformed arguments of put");
+    REFUSED("\x94\x01\x01" EMPTY_ENVELOPE "\x92\xc4\x01k\xc4\x00", LKV_EPROTOCOL,
+            "malformed arguments of put");
+    REFUSED("\x94\x01\x01" EMPTY_ENVELOPE "\x93\x01\xc4\x00\x00", LKV_EPROTOCOL, "malformed key");
+    REFUSED("\x94\x01\x01" EMPTY_ENVELOPE "\x93\xc4\x01k\x01\x00", LKV_EPROTOCOL,
+            "malformed value");
+    REFUSED("\x94\x01\x01" EMPTY_ENVELOPE "\x93\xc4\x01k\xc4\x00\xc0", LKV_EPROTOCOL,
+            "malformed lease");
+    REFUSED("\x94\x01\x02" EMPTY_ENVELOPE "\x92\xc4\x01k\x01", LKV_EPROTOCOL, "malformed end");
+    REFUSED("\x94\x01\x08" EMPTY_ENVELOPE "\x92\x00\x01", LKV_EPROTOCOL, "malformed ttl_ms");
+    REFUSED("\x94\x01\x08" EMPTY_ENVELOPE "\x92\x01\xa0", LKV_EPROTOCOL, "malformed limit");
+    REFUSED("\x94\x01\x09" EMPTY_ENVELOPE "\x90", LKV_EPROTOCOL, "malformed session");
+    REFUSED("\x94\x01\x09" EMPTY_ENVELOPE "\xc0", LKV_EPROTOCOL,
+            "malformed arguments of session close");
+    REFUSED("\x94\x01\x01\x93\x00\x00\x00\x90", LKV_EPROTOCOL, "malformed envelope");
+    REFUSED("\x94\x01\x01\x94\x00\x00\xa0\x00\x90", LKV_EPROTOCOL, "malformed acked_below");
+    REFUSED("\x93\x01\x01\x90", LKV_EPROTOCOL, "malformed command");
+    REFUSED("\x94\x01\xa0\x90\x90", LKV_EPROTOCOL, "malformed operation");
+    REFUSED("\x94\x01\x00\x90\x90", LKV_EPROTOCOL, "malformed operation");
+    REFUSED("\x90", LKV_EPROTOCOL, "no array that starts with a version");
+    REFUSED("\xdc\x00", LKV_EPROTOCOL, "cut off after 2 bytes");
+    REFUSED("\x01\x02\x03", LKV_EPROTOCOL, "2 bytes after its end");
+    REFUSED("\x91\x02", LKV_EVERSION, "version 2, this program reads 1");
+}
+
+/* Rule 22: each number without a meaning yet is one of a later version, and so is what follows a known
+ * command's last part. */
+Test(kv_command, takes_nothing_for_a_later_operation_s_own) {
+    char bytes[] = "\x94\x01\x03" EMPTY_ENVELOPE "\x90";
+    for (int op = 3; op < 128; op++) {
+        if (op >= KV_SESSION_OPEN && op <= KV_SESSION_EXPIRE) {
+            continue;
+        }
+        char text[96];
+        bytes[2] = (char)op;
+        (void)snprintf(text, sizeof(text),
+                       "command: operation %d, this program knows 1, 2 and 8..10", op);
+        expect_refusal(bytes, sizeof(bytes) - 1, LKV_EVERSION, text);
+    }
+    REFUSED("\x94\x01\x02" EMPTY_ENVELOPE "\x93\xc4\x01k\xc4\x00\x01", LKV_EVERSION,
+            "operation 2 has more to it than this program knows");
+    REFUSED("\x95\x01\x02" EMPTY_ENVELOPE "\x92\xc4\x01k\xc4\x00\x01", LKV_EVERSION,
+            "operation 2 has more to it than this program knows");
+    REFUSED("\x94\x01\x02\x95\x00\x00\x00\x00\x00\x92\xc4\x01k\xc4\x00", LKV_EVERSION,
+            "operation 2 has more to it than this program knows");
+}
+
+/* S28 */
+Test(kv_command, says_when_there_is_no_memory) {
+    const struct kv_command put = {.op = KV_PUT, .key = text("k")};
+    mem_fail_after(0);
+    struct blob *blob = kv_command_encode(&put);
+    mem_fail_never();
+    cr_assert_null(blob);
+    /* More objects than the first piece of the zone has room for. */
+    char many[64] = "\x94\x01\x01\xdc\x00\x32";
+    size_t head = 6;
+    memcpy(many, "\x94\x01\x01\xdc\x00\x32", head);
+    memset(many + head, 0, 50);
+    many[head + 50] = (char)0x90;
+    size_t size = head + 51;
+    expect_refusal(many, size, LKV_EPROTOCOL, "command: malformed arguments of put");
+    for (uint64_t n = 0; n < 2; n++) {
+        struct kv_command out;
+        struct reason why = {{0}};
+        if (malloc_fail_after(n)) {
+            int rc = kv_command_decode(slice_of(many, size), &out, &why);
+            malloc_fail_never();
+            cr_assert_eq(rc, LKV_ENOMEM, "malloc %zu", (size_t)n);
+            cr_assert_str_eq(why.text, "command: out of memory");
+        }
+    }
 }

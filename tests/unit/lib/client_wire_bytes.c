@@ -1,9 +1,11 @@
-/* Replies of a node that is wrong in one byte, or that meet no memory: read, or refused with a reason. */
+/* Frames of somebody who is wrong in one place, or that meet no memory: read, or refused with a reason. */
 #include "base/mem.h"
 #include "lib/client_wire.h"
 #include "lib/wire_input.h"
+#include "tests/support/malloc_fail.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static struct wire_decoder *decoder;
 
@@ -156,5 +158,177 @@ Test(lib_client_wire_bytes, a_decoder_without_memory_is_none) {
     struct wire_decoder *none = wire_decoder_new();
     mem_fail_never();
     cr_assert_null(none);
+    if (malloc_fail_after(0)) { /* its zone's */
+        none = wire_decoder_new();
+        malloc_fail_never();
+        cr_assert_null(none);
+    }
     wire_decoder_free(NULL);
+}
+
+/* ------------------------------------------------------------------ exactly what is refused */
+
+static struct reason told;
+
+static int read_text_frame(const char *bytes, size_t size, struct lkv_msg *into) {
+    uint64_t number = 0;
+    told = (struct reason){{0}};
+    struct slice frame = slice_of(bytes, size);
+    int rc = wire_open_reply(decoder, frame, &number, &told);
+    return rc == 0 ? wire_read_reply(decoder, frame, into, &told) : rc;
+}
+
+#define READ(msg, text) read_text_frame(text, sizeof(text) - 1, msg)
+
+static const char malformed_result[] = "the result of a reply is malformed";
+
+/* The bytes of items and of records stand in one copy of the frame: a reply has one or the other. */
+Test(lib_client_wire_bytes, a_reply_has_items_or_records) {
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    cr_assert_eq(READ(msg, "\x94\x01\x01\xc0\x82\xa5items\x90\xa7records\x90"), LKV_EPROTOCOL);
+    cr_assert_str_eq(told.text, malformed_result);
+    msg_clear(msg);
+    cr_assert_eq(READ(msg, "\x94\x01\x01\xc0\x82\xa7records\x90\xa5items\x90"), LKV_EPROTOCOL);
+    cr_assert_str_eq(told.text, malformed_result);
+    lkv_msg_free(msg);
+}
+
+Test(lib_client_wire_bytes, members_end_at_the_first_that_is_none) {
+    static const char members[] = "\x94\x01\x01\xc0\x81\xa7members\x93"
+                                  "\x97\xa2n1\xa1h\xa1r\xa1s\x01\x02\x03"
+                                  "\x96\xa2n2\xa1h\xa1r\xa1s\x01\x02" /* one part too few */
+                                  "\x97\xa2n3\xa1h\xa1r\xa1s\x01\x02\x03";
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    cr_assert_eq(READ(msg, members), LKV_EPROTOCOL);
+    cr_assert_str_eq(told.text, malformed_result);
+    cr_assert_eq(msg->member_count, 1);
+    lkv_msg_free(msg);
+}
+
+/* A code that does not even fit is one of a later version, like any other that is not known. */
+Test(lib_client_wire_bytes, a_code_of_64_bits_keeps_its_outcome) {
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    cr_assert_eq(
+        READ(msg,
+             "\x94\x01\x01\x94\xd3\xff\xff\xff\x00\x00\x00\x00\x00\xa3NEW\xa1x\xa8not_done\xc0"),
+        0);
+    cr_assert_eq(lkv_msg_rc(msg), LKV_EUNSUPPORTED);
+    cr_assert_str_eq(lkv_msg_text(msg), "x");
+    lkv_msg_free(msg);
+}
+
+enum { TEXT_SIZE_MAX = 4096 };
+
+/* `before`, a text of `size` bytes, `after`. */
+static int read_with_text(const char *before, size_t before_size, size_t size, const char *after,
+                          size_t after_size, struct lkv_msg *into) {
+    struct buffer frame;
+    uint8_t head[] = {0xda, (uint8_t)(size >> 8), (uint8_t)size};
+    buffer_init(&frame);
+    buffer_append(&frame, before, before_size);
+    buffer_append(&frame, head, sizeof(head));
+    for (size_t i = 0; i < size; i++) {
+        buffer_append(&frame, "t", 1);
+    }
+    buffer_append(&frame, after, after_size);
+    int rc = read_text_frame((const char *)frame.data, frame.size, into);
+    buffer_fini(&frame);
+    return rc;
+}
+
+#define WITH_TEXT(before, size, after, msg) \
+    read_with_text(before, sizeof(before) - 1, size, after, sizeof(after) - 1, msg)
+
+Test(lib_client_wire_bytes, a_text_has_4096_bytes_at_most) {
+    for (size_t more = 0; more < 2; more++) {
+        struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+        size_t size = TEXT_SIZE_MAX + more;
+        int expected = more == 0 ? 0 : LKV_EPROTOCOL;
+        cr_assert_eq(WITH_TEXT("\x94\x01\x01\xc0\x81\xa6leader", size, "", msg), expected);
+        cr_assert_str_eq(told.text, more == 0 ? "" : malformed_result);
+        cr_assert_eq(lkv_msg_str(msg, "leader") != NULL, more == 0);
+        msg_clear(msg);
+        cr_assert_eq(WITH_TEXT("\x94\x01\x01\xc0\x81\xa7members\x91\x97\xa2n1", size,
+                               "\xa1r\xa1s\x01\x02\x03", msg),
+                     expected);
+        cr_assert_str_eq(told.text, more == 0 ? "" : malformed_result);
+        cr_assert_eq(msg->member_count, 1 - more);
+        msg_clear(msg);
+        cr_assert_eq(WITH_TEXT("\x94\x01\x01\x94\xfb\xa9LKV_EBUSY", size, "\xa8not_done\xc0", msg),
+                     expected);
+        cr_assert_str_eq(told.text, more == 0 ? "" : "the error of a reply is malformed");
+        cr_assert_eq(lkv_msg_rc(msg), more == 0 ? LKV_EBUSY : 0);
+        lkv_msg_free(msg);
+    }
+}
+
+static int read_call(const char *bytes, size_t size, struct wire_call *call) {
+    bool numbered;
+    told = (struct reason){{0}};
+    int rc = wire_decode_call(decoder, slice_of(bytes, size), call, &numbered, &told);
+    cr_assert(numbered);
+    return rc;
+}
+
+#define CALL(text, call) read_call(text, sizeof(text) - 1, call)
+
+Test(lib_client_wire_bytes, a_session_is_three_numbers) {
+    struct wire_call call;
+    cr_assert_eq(CALL("\x94\x00\x01\xa3put\x95\xa1k\xa1v\xc0\x00\x93\x07\x08\x09", &call), 0);
+    cr_assert(call.session == 7 && call.seq == 8 && call.acked_below == 9);
+    static const char *const others[] = {"\xc0", "\x92\x07\x08", "\x93\xa1x\x08\x09",
+                                         "\x93\x07\xa1x\x09", "\x93\x07\x08\xa1x"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        char frame[64] = "\x94\x00\x01\xa3put\x95\xa1k\xa1v\xc0";
+        size_t head = 14; /* behind it come the flags, 0, which end a string in C */
+        size_t size = strlen(others[i]);
+        memcpy(frame + head, others[i], size);
+        frame[1] = 0;
+        cr_assert_eq(read_call(frame, head + size, &call), LKV_EINVAL, "case %zu", i);
+        cr_assert_str_eq(told.text, "put: session has a type or value that is not accepted");
+    }
+}
+
+Test(lib_client_wire_bytes, of_a_long_method_name_the_beginning_is_told) {
+    struct wire_call call;
+    cr_assert_eq(CALL("\x94\x00\x01\xd9\x22"
+                      "abcdefghijklmnopqrstuvwxyz01234567"
+                      "\x90",
+                      &call),
+                 LKV_EUNSUPPORTED);
+    cr_assert_str_eq(told.text, "there is no method \"abcdefghijklmnopqrstuvwxyz012345\"");
+}
+
+/* N4: as many records as a call may have, whose objects do not fit into the zone's first piece. */
+Test(lib_client_wire_bytes, a_call_for_which_there_is_no_memory_is_refused) {
+    enum { COUNT = 300 };
+    struct slice records[COUNT];
+    struct buffer frame;
+    buffer_init(&frame);
+    for (size_t i = 0; i < COUNT; i++) {
+        records[i] = slice_text("r");
+    }
+    wire_encode_call(
+        &frame, &(struct wire_call){
+                    .number = 1, .method = WIRE_APPEND, .records = records, .record_count = COUNT});
+    struct wire_call call;
+    mem_fail_after(0);
+    int rc = read_call((const char *)frame.data, frame.size, &call);
+    mem_fail_never();
+    cr_assert_eq(rc, LKV_ENOMEM);
+    cr_assert_str_eq(told.text, "append: records has a type or value that is not accepted");
+    bool numbered;
+    if (malloc_fail_after(0)) {
+        rc = wire_decode_call(decoder, buffer_slice(&frame), &call, &numbered, &told);
+        malloc_fail_never();
+        cr_assert_eq(rc, LKV_ENOMEM);
+        cr_assert_not(numbered);
+        char expected[64];
+        (void)snprintf(expected, sizeof(expected), "out of memory for a frame of %zu bytes",
+                       frame.size);
+        cr_assert_str_eq(told.text, expected);
+    }
+    cr_assert_eq(read_call((const char *)frame.data, frame.size, &call), 0);
+    cr_assert_eq(call.record_count, COUNT);
+    buffer_fini(&frame);
 }

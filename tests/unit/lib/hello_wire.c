@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/prng.h"
+#include "tests/support/malloc_fail.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -202,6 +203,29 @@ Test(lib_hello_wire, ignores_fields_behind_those_it_knows) {
     expect_equal(&out, &small);
 }
 
+/* A node of another model is none of this cluster, even of a model that is still to come. */
+Test(lib_hello_wire, takes_no_model_that_it_does_not_know) {
+    static const struct {
+        const char *field;
+        int rc;
+        enum model model;
+    } cases[] = {{"\xa2kv", 0, MODEL_KV},
+                 {"\xa3log", 0, MODEL_LOG},
+                 {"\xa2kw", LKV_EPROTOCOL, MODEL_KV},
+                 {"\xa5graph", LKV_EPROTOCOL, MODEL_KV}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buffer bytes;
+        buffer_init(&bytes);
+        buffer_append(&bytes, "\xdc\x00\x10", 3); /* array of 16 */
+        buffer_append(&bytes, golden + 1, sizeof(golden) - 1);
+        buffer_append(&bytes, cases[i].field, strlen(cases[i].field));
+        struct hello out;
+        cr_assert_eq(decode(buffer_slice(&bytes), &out), cases[i].rc, "case %zu", i);
+        cr_assert(cases[i].rc != 0 || out.model == cases[i].model);
+        buffer_fini(&bytes);
+    }
+}
+
 /* Where each top-level field begins in the golden bytes. */
 static const size_t field_at[] = {1,  2,  3,  4,  5,  14, 15, 18,
                                   19, 20, 21, 24, 28, 33, 34, sizeof(golden)};
@@ -378,4 +402,12 @@ Test(lib_hello_wire, says_when_memory_ran_out) {
     mem_fail_never();
     cr_assert(out.failed);
     buffer_fini(&out);
+    if (malloc_fail_after(0)) {
+        struct hello hello;
+        struct reason why = {{0}};
+        int rc = hello_decode(slice_of(golden, sizeof(golden)), &hello, &why);
+        malloc_fail_never();
+        cr_assert_eq(rc, LKV_ENOMEM);
+        cr_assert_str_eq(why.text, "no memory to unpack a hello");
+    }
 }

@@ -110,6 +110,7 @@ static void expect_equal(const struct identity *a, const struct identity *b) {
     cr_assert_eq(a->member_count, b->member_count);
     cr_assert_eq(a->grown_index, b->grown_index);
     cr_assert_eq(a->grown_term, b->grown_term);
+    cr_assert_eq(a->restored, b->restored);
     for (size_t i = 0; i < a->member_count; i++) {
         cr_assert_str_eq(a->members[i].name, b->members[i].name);
         cr_assert_str_eq(a->members[i].address, b->members[i].address);
@@ -214,11 +215,83 @@ Test(lib_identity, rule_17_what_the_file_system_cannot_know_is_no_difference) {
     cr_assert_eq(place_of(&id), 0);
     id = (struct disk_file_id){.file_system = 99};
     cr_assert_eq(place_of(&id), 0);
+    id = out.file;
+    id.born_ns = 0;
+    cr_assert_eq(place_of(&id), 0, "the same number on the same file system");
+    id.number++;
+    cr_assert_eq(place_of(&id), LKV_EIDENTITY);
+}
+
+static int tell_nothing(struct disk_file *file, struct disk_file_id *id) {
+    (void)file;
+    *id = (struct disk_file_id){0};
+    return 0;
+}
+
+static int tell_number_only(struct disk_file *file, struct disk_file_id *id) {
+    (void)file;
+    *id = (struct disk_file_id){.number = 2};
+    return 0;
+}
+
+/* A file system that has no numbers, or no more than them: nothing is written that could not be compared,
+ * and nothing is refused. */
+Test(lib_identity, rule_17_a_file_system_that_cannot_tell_refuses_nobody) {
+    struct disk_ops silent = *disk->ops;
+    silent.identify = tell_nothing;
+    const struct disk_ops *told = disk->ops;
+    cr_assert_eq(save(&sample), 0);
+    struct identity out;
+    cr_assert_eq(load(&out), 0);
+    struct disk_file_id stored = out.file;
+    disk->ops = &silent;
+    cr_assert_eq(place_of(&stored), 0, "it was told then, and is not now");
+    cr_assert_eq(save(&sample), 0);
+    cr_assert_eq(load(&out), 0);
+    cr_assert_eq(out.file.number, 0);
+    struct slice bytes;
+    cr_assert(sim_disk_peek(sim, "d/identity", &bytes));
+    char text[1024];
+    (void)snprintf(text, sizeof(text), "%.*s", (int)bytes.size, (const char *)bytes.data);
+    cr_assert_null(strstr(text, "\nfile "), "%s", text);
+    silent.identify = tell_number_only;
+    cr_assert_eq(place_of(&stored), 0, "neither when it was born nor where");
+    stored.number = 3;
+    cr_assert_eq(place_of(&stored), LKV_EIDENTITY);
+    disk->ops = told;
+}
+
+/* It lies elsewhere, and goes on saying of which file it is a copy. */
+Test(lib_identity, a_copy_keeps_the_file_that_it_was_copied_from) {
+    struct identity copy = sample;
+    copy.is_copy = true;
+    copy.file = (struct disk_file_id){.file_system = 8, .number = 77, .born_ns = 9};
+    cr_assert_eq(save(&copy), 0);
+    struct identity out;
+    cr_assert_eq(load(&out), 0);
+    expect_equal(&out, &sample);
+    cr_assert(out.file.file_system == 8 && out.file.number == 77 && out.file.born_ns == 9);
+    cr_assert_eq(check_place(&out), LKV_EIDENTITY);
+}
+
+/* Rule 11: what was brought back stays so until it is written again without. */
+Test(lib_identity, keeps_that_it_was_brought_back) {
+    struct identity restored = sample;
+    restored.restored = true;
+    cr_assert_eq(save(&restored), 0);
+    struct identity out;
+    cr_assert_eq(load(&out), 0);
+    expect_equal(&out, &restored);
+    cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nrestored 2\n"),
+                 LKV_EDAMAGED);
+    cr_assert_not_null(strstr(load_why.text, "restored 2"), "%s", load_why.text);
 }
 
 Test(lib_identity, says_when_there_is_none) {
     struct identity out;
     cr_assert_eq(load(&out), LKV_ENOENT);
+    cr_assert_eq(check_place(&sample), LKV_ENOENT);
+    cr_assert_str_eq(load_why.text, "d/identity: cannot read: no such file or directory");
 }
 
 Test(lib_identity, keeps_the_largest_of_everything) {
@@ -283,6 +356,8 @@ Test(lib_identity, refuses_lines_that_it_does_not_know) {
     cr_assert_not_null(strstr(load_why.text, "colour red"));
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nmember n1 x y\n"),
                  LKV_EDAMAGED);
+    cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nmember n1 1\n"),
+                 LKV_EDAMAGED, "no address");
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id zz\n"), LKV_EDAMAGED);
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 1\nlog_made 2\n"),
                  LKV_EDAMAGED);
@@ -295,6 +370,16 @@ Test(lib_identity, refuses_a_file_without_name_or_id) {
     cr_assert_eq(load_lines("ledgerkv-identity 1\nmember_id 1\n"), LKV_EDAMAGED);
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\n"), LKV_EDAMAGED);
     cr_assert_eq(load_lines("ledgerkv-identity 1\nname n1\nmember_id 0\n"), LKV_EDAMAGED);
+}
+
+Test(lib_identity, refuses_an_address_for_which_there_is_no_room) {
+    for (size_t size = ADDRESS_SIZE - 1; size <= ADDRESS_SIZE; size++) {
+        char address[ADDRESS_SIZE + 1] = "", lines[512];
+        memset(address, 'h', size);
+        (void)snprintf(lines, sizeof(lines),
+                       "ledgerkv-identity 1\nname n1\nmember_id 1\nmember n1 1 %s\n", address);
+        cr_assert_eq(load_lines(lines), size < ADDRESS_SIZE ? 0 : LKV_EDAMAGED, "%zu", size);
+    }
 }
 
 Test(lib_identity, refuses_more_members_than_there_is_room_for) {
@@ -422,6 +507,12 @@ Test(lib_identity, makes_the_cluster_id_of_the_set) {
     struct identity_member swapped[] = {
         {.name = "a", .id = 2}, {.name = "b", .id = 1}, {.name = "c", .id = 3}};
     cr_assert_neq(identity_cluster_id(swapped, 3), id, "names and ids belong together");
+}
+
+/* 0 says that nothing was founded; this set's hash would be 0. */
+Test(lib_identity, makes_no_cluster_id_of_zero) {
+    const struct identity_member member = {.name = "n1", .id = 0x11d8f042e71024fb};
+    cr_assert_eq(identity_cluster_id(&member, 1), 1);
 }
 
 Test(lib_identity, makes_different_cluster_ids) {

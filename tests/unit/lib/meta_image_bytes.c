@@ -91,6 +91,24 @@ Test(lib_meta_image_bytes, any_byte_may_be_wrong_under_right_checksums) {
     buffer_fini(&changed);
 }
 
+/* Both sections again: the sessions of the first would be lost. */
+Test(lib_meta_image_bytes, one_with_sessions_twice_is_refused) {
+    struct buffer bytes;
+    struct meta_image back;
+    struct reason why = {{0}};
+    encode(&bytes);
+    size_t size = bytes.size;
+    struct blob *sections = blob_copy(slice_of(bytes.data + HEADER_SIZE, size - HEADER_SIZE));
+    buffer_append(&bytes, sections->data, sections->size);
+    bytes.data[HEADER_CRC_AT - 4] = 4;
+    cr_assert(seal(&bytes));
+    cr_assert_eq(meta_image_decode(buffer_slice(&bytes), 1, &back, &why), LKV_EDAMAGED);
+    cr_assert_str_eq(why.text, "it has sessions twice");
+    cr_assert_eq(back.ledger.included, 0, "nothing is kept");
+    blob_unref(sections);
+    buffer_fini(&bytes);
+}
+
 Test(lib_meta_image_bytes, one_for_which_there_is_no_memory_is_refused) {
     struct buffer bytes;
     encode(&bytes);
