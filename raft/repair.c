@@ -248,6 +248,9 @@ static void discard(struct raft *raft) {
     } else if (!best_unsure(raft, &index, &term)) {
         return;
     }
+    /* A leader would have had it: the one that we followed has died. What it had sent, and what was verified
+     * by that, does not join what is left: an append behind the end would else be taken for the next. */
+    core_become_follower(raft, RAFT_NOBODY);
     cut(raft, index + 1, term);
     if (raft->role != RAFT_STOPPED) {
         raft->update->discarded_from = index + 1;
