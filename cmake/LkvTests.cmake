@@ -4,10 +4,10 @@ set(LKV_RUN_TEST ${PROJECT_SOURCE_DIR}/cmake/run_test.sh)
 set(LKV_TESTS_DIR ${PROJECT_SOURCE_DIR}/tests)
 set(LKV_TEST_ROOMS base log raft kv)
 
-# lkv_add_test(NAME name LABEL label [SECONDS n] [NETNS] [SERIAL] [ENVIRONMENT a=b...] COMMAND ...)
+# lkv_add_test(NAME name LABEL label [SECONDS n] [NETNS] [ENVIRONMENT a=b...] COMMAND ...)
 # Everything goes through run_test.sh: in a sanitizer tree it is what makes a report fail the test.
 function(lkv_add_test)
-    cmake_parse_arguments(arg "NETNS;SERIAL" "NAME;LABEL;SECONDS" "ENVIRONMENT;COMMAND" ${ARGN})
+    cmake_parse_arguments(arg "NETNS" "NAME;LABEL;SECONDS" "ENVIRONMENT;COMMAND" ${ARGN})
     set(options "")
     if(LKV_SANITIZE)
         list(APPEND options --reports ${PROJECT_BINARY_DIR}/reports/${arg_NAME})
@@ -28,8 +28,7 @@ function(lkv_add_test)
     set_tests_properties(${arg_NAME} PROPERTIES
         LABELS "${labels}"
         TIMEOUT ${arg_SECONDS}
-        ENVIRONMENT "${arg_ENVIRONMENT}"
-        RUN_SERIAL ${arg_SERIAL})
+        ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()
 
 # What tests share: support/ (helpers) and sim/ (fakes of the clock, disk, network and work seams).
@@ -79,6 +78,9 @@ function(lkv_test_executable target room)
     # The helpers come first: they use what is under test.
     target_link_libraries(${target} PRIVATE sim support ${under_test} Threads::Threads)
     target_compile_definitions(${target} PRIVATE LKV_TESTS_DIR="${LKV_TESTS_DIR}")
+    if(LKV_SANITIZE)
+        target_compile_definitions(${target} PRIVATE LKV_STRIDE=5) # tests/support/stride.h
+    endif()
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
 endfunction()
@@ -129,8 +131,8 @@ function(lkv_scenario_tests)
     endforeach()
 endfunction()
 
-# Processes mostly wait, and one test at a time has the machine: what a sanitizer is unlikely to learn from
-# is left to the plain tree, or the whole would take longer than anybody waits. AddressSanitizer sees the
+# Processes mostly wait, so these run beside other tests. What a sanitizer is unlikely to learn from is
+# left to the plain tree, or the whole would take longer than anybody waits. AddressSanitizer sees the
 # same code in unit_lib and unit_sim; ThreadSanitizer looks for other things than disks and exit codes.
 set(LKV_CLUSTER_NOT_address broker graceful_stop growing import_patience leader_loses_quorum log_once
     log_sigkill once paused_leader restored_data)
@@ -159,7 +161,7 @@ function(lkv_cluster_tests)
         if(name IN_LIST LKV_CLUSTER_NOT_${sanitizer})
             continue()
         endif()
-        lkv_add_test(NAME cluster_${name} LABEL cluster SECONDS 300 SERIAL NETNS
+        lkv_add_test(NAME cluster_${name} LABEL cluster SECONDS 300 NETNS
             ENVIRONMENT KVCTL=$<TARGET_FILE:kvctl> WITNESS=$<TARGET_FILE:witness>
                 CHECK_HISTORY=$<TARGET_FILE:check-history>
             COMMAND bash ${script})

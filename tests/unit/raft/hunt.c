@@ -5,6 +5,7 @@
  * LKV_HUNT_TRACE=1 prints what happens, 2 also the messages (with LKV_HUNT_SEEDS=1 and the seed that failed). */
 #include "base/prng.h"
 #include "tests/sim/raft_world.h"
+#include "tests/support/stride.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -338,13 +339,13 @@ static void hunt_many(enum damage kind, uint64_t usual) {
 }
 
 Test(raft_hunt, finds_nothing) {
-    hunt_many(NO_DAMAGE, SEEDS_USUAL);
+    hunt_many(NO_DAMAGE, SEEDS_USUAL / LKV_STRIDE);
 }
 
 Test(raft_hunt, damage_that_others_can_repair_is_repaired) {
-    hunt_many(BUDGET, SEEDS_USUAL / 2);
+    hunt_many(BUDGET, SEEDS_USUAL / 2 / LKV_STRIDE);
 }
 
 Test(raft_hunt, damage_beyond_repair_does_nothing_wrong) {
-    hunt_many(ANY, SEEDS_USUAL / 2);
+    hunt_many(ANY, SEEDS_USUAL / 2 / LKV_STRIDE);
 }

@@ -1,4 +1,5 @@
 /* Images between nodes while everything goes on, and bytes of earlier connections. */
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 static struct sim_plan plan_with_images(uint64_t seed) {
@@ -84,7 +85,7 @@ Test(sim_images, p3_a_transfer_survives_resets_splits_and_crashes) {
 
 /* P4: the laggard dies within each operation of installing. */
 Test(sim_images, p4_a_laggard_dies_at_each_operation_of_installing) {
-    for (uint64_t k = 0; k < 60; k += 2) {
+    for (uint64_t k = 0; k < 60; k += 2 * LKV_STRIDE) {
         struct sim_plan plan = plan_with_images(60 + k);
         struct sim_node *laggard;
         struct play play = begin_with_laggard(&plan, &laggard);
@@ -137,7 +138,7 @@ static void close_meanwhile(uint64_t seed, uint64_t ms, bool leader_too) {
 }
 
 Test(sim_images, either_end_of_a_transfer_may_be_closed_at_any_moment) {
-    for (uint64_t ms = 10; ms < 90; ms += 2) {
+    for (uint64_t ms = 10; ms < 90; ms += 2 * LKV_STRIDE) {
         close_meanwhile(200 + ms, ms, ms % 4 == 0);
     }
 }
@@ -157,7 +158,7 @@ static void full_meanwhile(uint64_t seed, uint64_t room) {
 }
 
 Test(sim_images, p8_a_full_disk_holds_an_image_up_and_stops_nobody) {
-    for (uint64_t k = 0; k < 30; k++) {
+    for (uint64_t k = 0; k < 30; k += LKV_STRIDE) {
         full_meanwhile(300 + k, k * 12 * 1024);
     }
 }

@@ -1,5 +1,6 @@
 /* Log mode on whole nodes: what the world checks of it, played from seeds, and disks that are full when
  * retention has to make room on them. */
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@ static void play_seed(uint64_t seed) {
 }
 
 Test(sim_log_mode, fixed_seeds_find_nothing) {
-    for (uint64_t seed = 1; seed <= FIXED_SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= FIXED_SEEDS; seed += LKV_STRIDE) {
         play_seed(seed);
     }
 }
@@ -55,7 +56,7 @@ Test(sim_log_mode, c1_an_append_that_a_crash_has_cut_is_void) {
     struct play play = play_begin(&plan);
     struct sim_node *node = play_leader(&play, 3000);
     sim_load_start(play.world);
-    for (uint64_t round = 0; round < 100; round++) {
+    for (uint64_t round = 0; round < 100; round += LKV_STRIDE) {
         (void)play_leader(&play, 3000);
         sim_world_run_ms(play.world, 100 + round % 7);
         sim_disk_crash_at(node->disk, sim_disk_op_count(node->disk) + round % 4);
@@ -63,8 +64,10 @@ Test(sim_log_mode, c1_an_append_that_a_crash_has_cut_is_void) {
         sim_node_start(node);
     }
     play_agree(&play);
-    cr_expect(play.world->counts.voids > 3, "%d were cut", (int)play.world->counts.voids);
-    cr_expect(play.world->counts.repeated > 100, "%d", (int)play.world->counts.repeated);
+    cr_expect(play.world->counts.voids > 3 / LKV_STRIDE, "%d were cut",
+              (int)play.world->counts.voids);
+    cr_expect(play.world->counts.repeated > 100 / LKV_STRIDE, "%d",
+              (int)play.world->counts.repeated);
     play_end(&play);
 }
 
@@ -129,7 +132,7 @@ Test(sim_log_mode, x_c2_retention_makes_room_on_the_full_disks_of_three) {
 
 /* The same wherever the room ends. */
 Test(sim_log_mode, s27_however_much_room_is_left_nobody_stops) {
-    for (uint64_t room = 0; room < 300 * 1024; room += 7 * 1024) {
+    for (uint64_t room = 0; room < 300 * 1024; room += 7 * 1024 * LKV_STRIDE) {
         struct sim_plan plan = plan_of(2000 + room, 1);
         plan.segment_bytes = 64 * 1024;
         plan.retention_bytes = 64 * 1024;
