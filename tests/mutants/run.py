@@ -5,10 +5,12 @@ run.py [--list | --check] [--table FILE] [--jobs N] [NAME...]
 
 Each mutant of mutants.py is applied to a copy of the tree in build/mutants, which is built and given to
 its nets, one after the other, until one fails: it is killed. A mutant that no net catches within five
-minutes of processor time survives, and the exit code is 1.
+minutes of processor time survives, and the exit code is 1. A net is one of NETS or UNITS, "scenarios", or
+one test: the name of its executable, or of its scenario.
 
   --check   only whether every mutant still fits the sources (a style test)
-  --table   writes the results as a table in Markdown between the two `mutants` marks of FILE
+  --table   writes the results as a table in Markdown between the two `mutants` marks of FILE; rows of
+            mutants that were not asked for stay
 """
 
 import argparse
@@ -49,12 +51,21 @@ UNITS = {
     "lib-units": "unit_lib_", "sim-units": "unit_sim_", "threads": "threads_",
 }
 LEFT_OUT = re.compile(r"_long$|^unit_raft_hunt$")
+SCENARIOS = ROOT / "tests" / "scenarios"
 
 
 def sources():
     names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                            cwd=ROOT, check=True, capture_output=True).stdout.split(b"\0")
     return [os.fsdecode(name) for name in names if name and (ROOT / os.fsdecode(name)).is_file()]
+
+
+def is_net(net):
+    kind, _, file = net.partition("_")
+    room, _, name = file.partition("_")
+    test = {"unit": ROOT / "tests" / "unit" / room / f"{name}.c",
+            "threads": ROOT / "tests" / "threads" / f"{file}.c"}.get(kind, SCENARIOS / f"{net}.txt")
+    return net in NETS or net in UNITS or net == "scenarios" or test.is_file()
 
 
 def misfits(mutants):
@@ -68,8 +79,7 @@ def misfits(mutants):
         elif mutant.old == mutant.new:
             found.append(f"{mutant.file}: mutant {mutant.name}: changes nothing")
         found += [f"mutant {mutant.name}: no net called {net}"
-                  for net in mutant.nets if net not in NETS and net not in UNITS
-                  and net != "scenarios"]
+                  for net in mutant.nets if not is_net(net)]
     return found
 
 
@@ -121,8 +131,12 @@ def steps_of(net, targets):
     if net in NETS:
         return NETS[net]
     if net == "scenarios":
-        files = sorted((ROOT / "tests" / "scenarios").rglob("*.txt"))
+        files = sorted(SCENARIOS.rglob("*.txt"))
         return (["scenarios"], [({}, ["scenarios", str(file)]) for file in files])
+    if (SCENARIOS / f"{net}.txt").exists():
+        return (["scenarios"], [({}, ["scenarios", str(SCENARIOS / f"{net}.txt")])])
+    if net not in UNITS:
+        return ([net], [({}, [net])])
     names = [t for t in targets if t.startswith(UNITS[net]) and not LEFT_OUT.search(t)]
     return (names, [({}, [name]) for name in names])
 
@@ -149,8 +163,17 @@ def run_step(environment, command, seconds):
     return done.returncode != 0, told.strip()[:150]
 
 
+def test_of(net, command):
+    """The test within the net; a hunt is known by its net's name."""
+    if net in NETS:
+        return net
+    if command[0] == "scenarios":
+        return str(pathlib.Path(command[1]).relative_to(SCENARIOS).with_suffix(""))
+    return command[0]
+
+
 def judge(mutant, targets, jobs):
-    """(net that killed it or None, processor seconds in the nets, what it said)"""
+    """(step that noticed or None, processor seconds in the nets, what it said); step: (net, environment, command)"""
     spent = 0.0
     for net in mutant.nets:
         names, steps = steps_of(net, targets)
@@ -162,43 +185,56 @@ def judge(mutant, targets, jobs):
             noticed, told = run_step(environment, command, 2 * CPU_SECONDS_MAX)
             spent += cpu_spent() - before
             if noticed:
-                return net, spent, told
+                return (net, environment, command), spent, told
             if spent > CPU_SECONDS_MAX:
                 return None, spent, "processor time is over"
     return None, spent, ""
 
 
 def judge_in_place(mutant, targets, jobs):
+    """(test that killed it or None, processor seconds in the nets, what it said)"""
     path = TREE / mutant.file
     text = path.read_text()
     path.write_text(text.replace(mutant.old, mutant.new))
     try:
-        return judge(mutant, targets, jobs)
+        step, spent, told = judge(mutant, targets, jobs)
     finally:
         path.write_text(text)
+    if step is None:
+        return None, spent, told
+    net, environment, command = step
+    prove_quiet(environment, command, jobs)
+    return test_of(net, command), spent, told
 
 
-def healthy(mutants, targets, jobs):
-    """Without a mutant every net must be quiet, or killing proves nothing."""
-    for net in sorted({net for mutant in mutants for net in mutant.nets}):
-        names, steps = steps_of(net, targets)
-        built = build(names, jobs)
-        if built.returncode != 0:
-            sys.exit(built.stdout[-3000:])
-        for environment, command in steps[:1] if net in NETS else steps:
-            noticed, told = run_step(environment, command, 2 * CPU_SECONDS_MAX)
-            if noticed:
-                sys.exit(f"{net}: fails without a mutant: {command[0]}: {told}")
+QUIET = set()  # steps that notice nothing without a mutant
+
+
+def prove_quiet(environment, command, jobs):
+    """Without a mutant the step must notice nothing, or what it noticed proves nothing."""
+    key = (tuple(sorted(environment.items())), tuple(command))
+    if key in QUIET:
+        return
+    built = build([command[0]], jobs)
+    if built.returncode != 0:
+        sys.exit(built.stdout[-3000:])
+    noticed, told = run_step(environment, command, 2 * CPU_SECONDS_MAX)
+    if noticed:
+        sys.exit(f"fails without a mutant: {environment} {' '.join(command)}: {told}")
+    QUIET.add(key)
 
 
 def write_table(path, rows):
-    table = ["| mutant | rule | killed by | CPU s |", "|---|---|---|---|"]
-    table += [f"| {m.name} | {m.rule} | {net or '**survived**'} | {spent:.0f} |"
-              for m, net, spent in rows]
+    """Rows are in the order of the list; those of mutants that are no longer in it go."""
     text = path.read_text()
     parts = re.split(r"(<!-- /?mutants -->\n)", text)
     if len(parts) != 5:
         sys.exit(f"{path}: expected one pair of <!-- mutants --> and <!-- /mutants -->")
+    told = {m.group(1): m.group(0) for m in re.finditer(r"^\| (\S+) \|.*$", parts[2], re.M)}
+    told.update({m.name: f"| {m.name} | {m.rule} | {test or '**survived**'} | {spent:.0f} |"
+                 for m, test, spent in rows})
+    table = ["| mutant | rule | killed by | CPU s |", "|---|---|---|---|"]
+    table += [told[m.name] for m in MUTANTS if m.name in told]
     parts[2] = "\n".join(table) + "\n"
     path.write_text("".join(parts))
 
@@ -228,15 +264,14 @@ def main():
     copy_tree()
     configure()
     targets = known_targets()
-    healthy(mutants, targets, arguments.jobs)
     rows = []
     for mutant in mutants:
         begun = time.monotonic()
-        net, spent, told = judge_in_place(mutant, targets, arguments.jobs)
-        rows.append((mutant, net, spent))
-        print(f"{mutant.name:40} {'killed by ' + net if net else 'SURVIVED':24} "
+        test, spent, told = judge_in_place(mutant, targets, arguments.jobs)
+        rows.append((mutant, test, spent))
+        print(f"{mutant.name:40} {'killed by ' + test if test else 'SURVIVED':40} "
               f"{spent:6.1f} s of CPU, {time.monotonic() - begun:6.1f} s in all  {told}", flush=True)
-    survived = [m.name for m, net, _ in rows if net is None]
+    survived = [m.name for m, test, _ in rows if test is None]
     print(f"{len(rows)} mutants, {len(rows) - len(survived)} killed"
           + (f"; survived: {', '.join(survived)}" if survived else ""))
     if arguments.table:

@@ -233,6 +233,18 @@ Test(raft_repair, the_gaps_last_term_proves_all_of_it) {
     close_node(&node);
 }
 
+/* A leader that has nothing before it any more can begin there. */
+Test(raft_repair, an_append_may_begin_within_the_gap_at_its_last_term) {
+    struct node node = open_node(&DAMAGED);
+    append(&node, 2, 3, 5, 2, (uint64_t[]){2}, 1);
+    persist(&node);
+    const struct raft_message *reply = sent(&node, RAFT_APPEND_REPLY);
+    cr_assert(reply != NULL && reply->append_reply.result == RAFT_APPEND_OK);
+    cr_expect(reply->append_reply.received == 6 && reply->append_reply.durable == 2);
+    cr_expect(status_of(&node).last == 8 && status_of(&node).gap_count == 1);
+    close_node(&node);
+}
+
 /* Our own later entries go, and what is left of the gap ends in the leader's term there. */
 Test(raft_repair, a_higher_term_within_the_gap_is_a_conflict) {
     uint64_t terms[] = {1, 1, 1, 1, 1, 4, 4, 4};

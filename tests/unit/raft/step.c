@@ -151,6 +151,23 @@ Test(raft_step, writes_and_sends_in_the_same_update) {
     raft_close(raft);
 }
 
+Test(raft_step, takes_a_fenced_write_in_its_own_term_only) {
+    struct raft_start start = start_of(1);
+    start.term = 5;
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    uint64_t now_ns = elect(raft, 1, &update);
+    cr_assert(update.term == 6);
+    uint32_t size = 10;
+    for (uint64_t term = 5; term <= 7; term++) {
+        cr_assert(submit(raft, now_ns, &size, 1, term, &update) == 0);
+        cr_expect(update.submit_rc == (term == 6 ? 0 : LKV_ETERM), "%d", (int)term);
+        cr_expect((update.write.no != 0) == (term == 6));
+    }
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
 Test(raft_step, is_busy_beyond_the_limit_of_what_is_not_committed) {
     struct raft_start start = start_of(1);
     start.options.uncommitted_bytes_max = 1000;
