@@ -80,6 +80,7 @@ struct transfer {
 /* What one peer last said about the gap that is asked about. */
 struct repair_heard {
     bool answered;
+    uint64_t at_ns;
     enum raft_repair_answer answer;
     uint64_t shared_index, shared_term;
 };

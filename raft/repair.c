@@ -258,6 +258,20 @@ static void discard(struct raft *raft) {
     }
 }
 
+/* Since all seemed lost, every voter that counts for it has said so once more: one that is silent may have been
+ * given what it lacked after it last spoke, and is the one to wait for. */
+static bool said_it_again(const struct raft *raft) {
+    uint64_t since_ns = raft->repair.hopeless_ns - HOPELESS_BEATS * ms(raft->options.heartbeat_ms);
+    for (size_t i = 0; i < raft->config.count; i++) {
+        const struct repair_heard *heard = &raft->repair.heard[i];
+        bool counts = i != raft->self_slot && config_votes(&raft->config, i) && heard->answered;
+        if (counts && heard->at_ns <= since_ns) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void decide(struct raft *raft) {
     struct repair *repair = &raft->repair;
     uint32_t ends = voters_that(raft, RAFT_REPAIR_END_UNKNOWN, raft->end_unknown);
@@ -282,7 +296,7 @@ static void decide(struct raft *raft) {
     if (repair->hopeless_ns == 0) {
         repair->hopeless_ns = beats(raft, HOPELESS_BEATS);
     }
-    if (raft->now_ns < repair->hopeless_ns) {
+    if (raft->now_ns < repair->hopeless_ns || !said_it_again(raft)) {
         return; /* the others are to hear what this node has to say, so that each can report */
     }
     struct reason text = report(raft);
@@ -442,6 +456,7 @@ void repair_reply(struct raft *raft, const struct raft_message *message, uint64_
     }
     struct repair_heard *heard = &repair->heard[slot];
     *heard = (struct repair_heard){.answered = true,
+                                   .at_ns = raft->now_ns,
                                    .answer = message->repair_reply.answer,
                                    .shared_index = message->repair_reply.shared_index,
                                    .shared_term = message->repair_reply.shared_term};
