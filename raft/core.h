@@ -80,7 +80,7 @@ struct transfer {
 /* What one peer last said about the gap that is asked about. */
 struct repair_heard {
     bool answered;
-    uint64_t at_ns;
+    uint64_t round; /* which question it answered */
     enum raft_repair_answer answer;
     uint64_t shared_index, shared_term;
 };
@@ -88,7 +88,7 @@ struct repair_heard {
 /* Getting the entries of the first gap from the peers (repair.c). */
 struct repair {
     uint64_t due_ns; /* when the peers are asked again; UINT64_MAX: nothing is to be asked */
-    uint64_t round;  /* of the question below: answers to earlier ones are dropped */
+    uint64_t round;  /* of the newest question: answers to earlier ones are dropped */
     struct gap question;
     uint64_t prev_term;                          /* term of question.first - 1 */
     struct repair_heard heard[RAFT_MEMBERS_MAX]; /* at the configuration's positions */

@@ -258,14 +258,20 @@ static void discard(struct raft *raft) {
     }
 }
 
-/* Since all seemed lost, every voter that counts for it has said so once more: one that is silent may have been
- * given what it lacked after it last spoke, and is the one to wait for. */
-static bool said_it_again(const struct raft *raft) {
-    uint64_t since_ns = raft->repair.hopeless_ns - HOPELESS_BEATS * ms(raft->options.heartbeat_ms);
+/* All seems lost: everybody is asked once more. True: every voter has said so again. That one never had an entry,
+ * or cannot read it, holds for the moment at which it says so: one that is silent since may have been given it, and
+ * made it committed. */
+static bool said_again(struct raft *raft) {
+    struct repair *repair = &raft->repair;
+    if (repair->hopeless_ns == 0) {
+        repair->hopeless_ns = beats(raft, HOPELESS_BEATS);
+        repair->round++;
+        repair->due_ns = raft->now_ns;
+    }
     for (size_t i = 0; i < raft->config.count; i++) {
-        const struct repair_heard *heard = &raft->repair.heard[i];
+        const struct repair_heard *heard = &repair->heard[i];
         bool counts = i != raft->self_slot && config_votes(&raft->config, i) && heard->answered;
-        if (counts && heard->at_ns <= since_ns) {
+        if (counts && heard->round != repair->round) {
             return false;
         }
     }
@@ -286,17 +292,16 @@ static void decide(struct raft *raft) {
             core_become_follower(raft,
                                  RAFT_NOBODY); /* a leader's (index, term) is never used twice */
         }
-        discard(raft);
+        if (said_again(raft)) {
+            discard(raft);
+        }
         return;
     }
     if ((!nobody_confirms && !lost) || covered) {
         repair->hopeless_ns = 0;
         return;
     }
-    if (repair->hopeless_ns == 0) {
-        repair->hopeless_ns = beats(raft, HOPELESS_BEATS);
-    }
-    if (raft->now_ns < repair->hopeless_ns || !said_it_again(raft)) {
+    if (!said_again(raft) || raft->now_ns < repair->hopeless_ns) {
         return; /* the others are to hear what this node has to say, so that each can report */
     }
     struct reason text = report(raft);
@@ -456,7 +461,7 @@ void repair_reply(struct raft *raft, const struct raft_message *message, uint64_
     }
     struct repair_heard *heard = &repair->heard[slot];
     *heard = (struct repair_heard){.answered = true,
-                                   .at_ns = raft->now_ns,
+                                   .round = repair->round,
                                    .answer = message->repair_reply.answer,
                                    .shared_index = message->repair_reply.shared_index,
                                    .shared_term = message->repair_reply.shared_term};
