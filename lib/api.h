@@ -16,6 +16,14 @@ MUST_USE int api_call(struct lkv *db, struct request *request, struct lkv_msg **
 MUST_USE int api_submit(struct lkv *db, struct request *request, struct lkv_queue *queue,
                         void *tag);
 
+/* What lkv_session_open and lkv_session_close ask of the cluster, to be handed to one of the two above.
+ * The handle of the session is there before its answer (free it with lkv_session_close when that is an
+ * error), and gone before its end; without a cluster to tell `*request` is NULL. */
+MUST_USE int api_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms,
+                              struct lkv_session **out, struct request **request);
+MUST_USE int api_session_close(struct lkv_session *session, int64_t timeout_ms, struct lkv **db,
+                               struct request **request);
+
 /* The calling thread's lkv_last_text. Both return rc. */
 int api_fail(int rc, const char *format, ...) PRINTF_LIKE(2, 3);
 int api_fail_with(int rc, const struct reason *why);

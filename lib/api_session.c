@@ -19,7 +19,8 @@ static int make_command(struct lkv *db, const struct kv_command *command, int64_
     return 0;
 }
 
-int lkv_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms, struct lkv_session **out) {
+int api_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms, struct lkv_session **out,
+                     struct request **request) {
     *out = NULL;
     if (db == NULL) {
         return api_fail(LKV_EINVAL, "the handle is NULL");
@@ -36,21 +37,31 @@ int lkv_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms, struct lkv
                                        .session = resume,
                                        .ttl_ms = (uint64_t)ttl_ms,
                                        .limit = db->sessions_max};
-    struct request *request;
-    int rc = make_command(db, &command, LKV_DEFAULT, &request);
-    if (rc == 0) {
-        session_attach(session, request, 0);
-        rc = api_call(db, request, NULL);
-    }
-    if (rc == 0 && lkv_session_id(session) == 0) {
-        rc = api_fail(LKV_EPROTOCOL, "the node opened a session and did not say which");
-    }
+    int rc = make_command(db, &command, LKV_DEFAULT, request);
     if (rc != 0) {
         session_free_handle(session);
         return rc;
     }
+    session_attach(session, *request, 0);
     *out = session;
     return 0;
+}
+
+int lkv_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms, struct lkv_session **out) {
+    struct request *request;
+    int rc = api_session_open(db, resume, ttl_ms, out, &request);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = api_call(db, request, NULL);
+    if (rc == 0 && lkv_session_id(*out) == 0) {
+        rc = api_fail(LKV_EPROTOCOL, "the node opened a session and did not say which");
+    }
+    if (rc != 0) {
+        session_free_handle(*out);
+        *out = NULL;
+    }
+    return rc;
 }
 
 uint64_t lkv_session_id(struct lkv_session *session) {
@@ -61,18 +72,23 @@ uint64_t lkv_session_last(struct lkv_session *session) {
     return session != NULL ? session_numbers(session).last_seq : 0;
 }
 
+int api_session_close(struct lkv_session *session, int64_t timeout_ms, struct lkv **db,
+                      struct request **request) {
+    struct session_numbers numbers = session_numbers(session);
+    const struct kv_command command = {.op = KV_SESSION_CLOSE, .session = numbers.id};
+    session_free_handle(session);
+    *db = numbers.db;
+    *request = NULL;
+    return timeout_ms == 0 || *db == NULL ? 0 : make_command(*db, &command, timeout_ms, request);
+}
+
 int lkv_session_close(struct lkv_session *session, int64_t timeout_ms) {
     if (session == NULL) {
         return 0;
     }
-    struct session_numbers numbers = session_numbers(session);
-    const struct kv_command command = {.op = KV_SESSION_CLOSE, .session = numbers.id};
-    session_free_handle(session);
-    if (timeout_ms == 0 || numbers.db == NULL) {
-        return 0;
-    }
+    struct lkv *db;
     struct request *request;
-    int rc = make_command(numbers.db, &command, timeout_ms, &request);
-    rc = rc == 0 ? api_call(numbers.db, request, NULL) : rc;
+    int rc = api_session_close(session, timeout_ms, &db, &request);
+    rc = rc == 0 && request != NULL ? api_call(db, request, NULL) : rc;
     return rc == LKV_ESESSION ? 0 : rc; /* it had ended, perhaps by our own first attempt */
 }

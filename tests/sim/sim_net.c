@@ -369,25 +369,39 @@ bool sim_net_reset(struct sim_net *net, unsigned host) {
     return true;
 }
 
-bool sim_net_replay(struct sim_net *net) {
+static const struct sim_recording *draw_recording(struct sim_net *net) {
     size_t have = net->recorded < SIM_RECORDINGS ? net->recorded : SIM_RECORDINGS;
-    if (have == 0) {
-        return false;
-    }
-    const struct sim_recording *recording = &net->recordings[prng_below(&net->prng, have)];
+    return have > 0 ? &net->recordings[prng_below(&net->prng, have)] : NULL;
+}
+
+static bool is_of_peer(const struct sim_recording *recording) {
+    return recording->size > 0 && recording->bytes[0] == 'L';
+}
+
+static bool replay(struct sim_net *net, const struct sim_recording *recording, size_t size) {
     struct sim_host *to = &net->hosts[recording->to];
     char address[SIM_ADDRESS_SIZE];
     sim_net_address(recording->to, address);
-    /* A client's call is done as often as it is sent; only what peers say must be refused. */
-    bool of_peer = recording->size > 0 && recording->bytes[0] == 'L';
-    if (to->state != SIM_HOST_LIVE || !of_peer || find_listener(to, address) == NULL) {
+    if (size == 0 || to->state != SIM_HOST_LIVE || find_listener(to, address) == NULL) {
         return false;
     }
     struct sim_conn *conn = arrive(to, address, GHOST);
     conn->ghost = true;
-    sim_conn_push(conn, recording->bytes, recording->size);
+    sim_conn_push(conn, recording->bytes, size);
     sim_conn_ends(conn, 0, false);
     conn->end_ns += 10 * SECOND_NS;
     net->counts.replays++;
     return true;
+}
+
+/* A client's call is done as often as it is sent; only what peers say must be refused. */
+bool sim_net_replay(struct sim_net *net) {
+    const struct sim_recording *recording = draw_recording(net);
+    return recording != NULL && is_of_peer(recording) && replay(net, recording, recording->size);
+}
+
+bool sim_net_replay_client(struct sim_net *net, size_t (*repeatable)(struct slice bytes)) {
+    const struct sim_recording *recording = draw_recording(net);
+    return recording != NULL && !is_of_peer(recording) &&
+           replay(net, recording, repeatable(slice_of(recording->bytes, recording->size)));
 }

@@ -13,7 +13,7 @@
 #include "base/net.h"
 #include "tests/sim/sim_loop.h"
 
-enum { SIM_HOSTS_MAX = 8, SIM_ADDRESS_SIZE = 64, SIM_RECORDINGS = 8, SIM_RECORDING_BYTES = 4096 };
+enum { SIM_HOSTS_MAX = 16, SIM_ADDRESS_SIZE = 64, SIM_RECORDINGS = 8, SIM_RECORDING_BYTES = 4096 };
 
 enum sim_host_state {
     SIM_HOST_OFF,  /* no power: silence */
@@ -91,5 +91,8 @@ void sim_net_mend_all(struct sim_net *net);
 bool sim_net_reset(struct sim_net *net, unsigned host);
 /* Sends the bytes of an earlier connection again, on a new one. */
 bool sim_net_replay(struct sim_net *net);
+/* The same of a recording of a client's calls, as far as they may be done twice: `repeatable` says how
+ * many of the bytes from the first on are such. */
+bool sim_net_replay_client(struct sim_net *net, size_t (*repeatable)(struct slice bytes));
 
 #endif

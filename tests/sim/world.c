@@ -161,6 +161,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
                                 void *story_arg) {
     struct sim_world *world = calloc(1, sizeof(*world));
     ASSERT(world != NULL && plan->nodes <= SIM_NODES_MAX && plan->clients <= SIM_CLIENTS_MAX);
+    ASSERT(plan->remotes <= SIM_REMOTES_MAX);
     struct prng seeds = prng_of(plan->seed);
     world->plan = *plan;
     world->story = story;
@@ -169,13 +170,17 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_load = prng_of(prng_next(&seeds));
     world->prng_life = prng_of(prng_next(&seeds));
     world->prng_program = prng_of(plan->seed ^ UINT64_C(0x9a3e9a3e9a3e9a3e));
+    world->prng_remote = prng_of(plan->seed ^ UINT64_C(0xc11ec11ec11ec11e));
+    world->prng_more = prng_of(plan->seed ^ UINT64_C(0x303e303e303e303e));
     list_init(&world->ops);
     sim_model_init(&world->model);
     world->model.log_mode = plan->log_mode;
-    sim_net_init(&world->net, &world->time, prng_next(&seeds), plan->nodes, &plan->net);
+    sim_net_init(&world->net, &world->time, prng_next(&seeds), plan->nodes + plan->remotes,
+                 &plan->net);
     for (unsigned i = 0; i < plan->nodes; i++) {
         make_node(world, i);
     }
+    sim_remotes_init(world);
     return world;
 }
 
@@ -184,6 +189,7 @@ void sim_world_free(struct sim_world *world) {
         return;
     }
     sim_load_stop(world);
+    sim_remotes_fini(world);
     for (size_t i = 0; i < world->plan.nodes; i++) {
         sim_node_crash(&world->nodes[i], true);
         sim_disk_free(world->nodes[i].disk);
@@ -194,6 +200,7 @@ void sim_world_free(struct sim_world *world) {
     sim_net_fini(&world->net);
     ASSERT(world->op_count == 0);
     free(world->led);
+    free(world->digests);
     sim_model_fini(&world->model);
     sim_history_fini(&world->history);
     sim_time_fini(&world->time);

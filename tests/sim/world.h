@@ -13,6 +13,7 @@
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_loop.h"
 #include "tests/sim/sim_net.h"
+#include "tests/sim/world_client.h"
 #include "tests/sim/world_history.h"
 #include "tests/sim/world_model.h"
 #include "tests/sim/world_roles.h"
@@ -72,6 +73,10 @@ struct sim_plan {
     uint64_t retention_bytes;
     uint32_t late_permille;    /* of stepping_down messages that a program frees late */
     uint32_t upgrade_permille; /* of starts that are of a program of the next feature level */
+    size_t remotes;            /* programs on hosts of their own, with what lkv_connect gives */
+    uint32_t remote_permille;  /* of operations that go through them */
+    size_t remote_connections; /* of each to its node */
+    uint32_t more_permille;    /* of a client's turns with one of the rarer operations */
 
     uint64_t chaos_ms;       /* how long faults go on */
     uint64_t fault_pause_ms; /* between them, on average */
@@ -92,16 +97,14 @@ struct sim_plan sim_plan_log_rot(uint64_t seed);
 /* Appends, reads, tails and holds instead of keys. */
 struct sim_plan sim_plan_log(uint64_t seed);
 
-/* An append that was done, among those of its node. */
-struct sim_appended {
-    uint64_t order, index;
-};
-enum { SIM_APPENDED_KEPT = 32, SIM_TAIL_KEPT = 3 };
+enum { SIM_TAIL_KEPT = 3 };
 
 /* A client that follows the log. */
 struct sim_tail {
     struct lkv_queue *queue; /* owned */
     bool open;
+    struct sim_remote *remote; /* whose handle it is of; NULL: of that of a node */
+    unsigned node;
     uint64_t next;
     struct lkv_msg *kept[SIM_TAIL_KEPT]; /* owned: not freed yet */
 };
@@ -136,12 +139,10 @@ struct sim_node {
     uint64_t seen_next, seen_term; /* the window up to here is in the model; term of the last */
     uint64_t seen_commit, seen_applied, term, led_term;
     bool installing;
-    uint64_t checked_ns;                             /* when the whole state was compared last */
-    bool seen_imaging;                               /* log mode: an own one was being written */
-    uint64_t seen_image;                             /* log mode: index */
-    uint64_t appends;                                /* submitted */
-    struct sim_appended appended[SIM_APPENDED_KEPT]; /* done lately */
-    size_t appended_at;
+    uint64_t checked_ns; /* when the whole state was compared last */
+    bool seen_imaging;   /* log mode: an own one was being written */
+    uint64_t seen_image; /* log mode: index */
+    struct sim_appends appends;
     /* Of all lives. */
     uint64_t holds[SIM_CLIENTS_MAX]; /* log mode: durable for certain; 0: none is */
     uint64_t hold_calls[SIM_CLIENTS_MAX];
@@ -156,7 +157,8 @@ struct sim_client {
     struct sim_event next;
     size_t in_flight;
 
-    uint64_t session; /* 0: none */
+    uint64_t session;         /* 0: none */
+    struct lkv_session *held; /* owned: of its remote; NULL: it says the session's numbers itself */
     bool opening;
     uint64_t next_seq;
     struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
@@ -167,6 +169,7 @@ struct sim_counts {
     uint64_t faults[SIM_FAULTS];
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired, kept;
+    uint64_t remote_ops, remote_done, resumed, ended, digests, canceled;
     uint64_t rots, filled; /* entries */
     uint64_t undecided;    /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
@@ -176,19 +179,23 @@ struct sim_world {
     struct sim_plan plan;
     struct sim_time time;
     struct sim_net net;
-    struct prng prng_fault, prng_load, prng_life, prng_program;
+    struct prng prng_fault, prng_load, prng_life, prng_program, prng_remote, prng_more;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
+    struct sim_remote remotes[SIM_REMOTES_MAX];
     bool load_on;
     uint64_t next_value;
     struct list_link ops; /* of struct sim_call: no final message yet */
     size_t op_count;
+    uint64_t next_op;         /* names an operation where its answer comes by a queue */
     uint64_t completed_index; /* greatest index that a finished operation stands for */
     struct sim_model model;
     struct sim_history history;
     uint8_t *led; /* owned; [term]: number of its leader + 1 */
     size_t led_capacity;
-    struct sim_event fault;
+    uint64_t *digests; /* owned; [index]: of the replicas that were asked for theirs; 0: none was */
+    size_t digest_capacity;
+    struct sim_event fault, remote_fault;
     struct sim_counts counts;
     char failure[1024]; /* empty: all is well */
     /* Told what happens, line by line; may be NULL. */
@@ -230,6 +237,9 @@ bool sim_node_leads(const struct sim_node *node);
 struct sim_node *sim_world_leader(struct sim_world *world); /* of the highest term, or NULL */
 uint64_t sim_node_commit(const struct sim_node *node);
 
+/* What lkv_open gives a node's handle (world_handle.c): its verbs, as far as none of them waits. */
+void sim_handle_begin(struct sim_node *node);
+
 /* --- faults (world_faults.c) --- */
 void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind);
 void sim_faults_start(struct sim_world *world);
@@ -262,6 +272,9 @@ enum sim_call_kind {
     SIM_RANGE,
     SIM_SESSION_OPEN,
     SIM_SESSION_KEEP,
+    SIM_SESSION_CLOSE,
+    SIM_STATUS,
+    SIM_DIGEST,
     SIM_APPEND, /* log mode, from here on */
     SIM_LOG_READ,
     SIM_LOG_SPAN,

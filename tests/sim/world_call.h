@@ -1,21 +1,36 @@
-/* One operation of a simulated client, from its submit to its final message: what world_load.c and
- * world_log.c share. */
+/* One operation of a simulated client, from its submit to its final message: what the files of the
+ * workload share. */
 #ifndef TESTS_SIM_WORLD_CALL_H
 #define TESTS_SIM_WORLD_CALL_H
 
 #include "tests/sim/world.h"
 
+enum {
+    SIM_VALUE_BYTES_MAX = 8192,
+    SIM_BATCH_MAX = 12,
+    SIM_PREFIX_END = 100 /* the first key behind those that begin with "k0" */
+};
+
 struct sim_call {
     struct list_link link; /* of the world */
+    struct sim_world *world;
     struct sim_client *client;
+    /* Where it was submitted: at one of the two. */
     struct sim_node *node;
-    unsigned life; /* of the node */
+    struct sim_remote *remote;
+    unsigned life; /* of that one */
+    uint64_t id;
     enum sim_call_kind kind;
     uint32_t key, end;
-    uint64_t value; /* of an append: of its first record, the others follow */
-    uint64_t floor; /* greatest index of an operation that had finished before this one began */
+    bool to_last;      /* a range: without an end */
+    int flags;         /* of a range */
+    size_t limit;      /* of a range */
+    enum lkv_read how; /* of a range, a span */
+    uint64_t value;    /* of an append: of its first record, the others follow */
+    uint64_t floor;    /* greatest index of an operation that had finished before this one began */
     uint64_t deadline_ns, submitted_ns;
-    uint64_t session, seq; /* 0: of none */
+    uint64_t session, seq;      /* 0: of none */
+    struct lkv_session *opened; /* owned: a handle that waits for its session */
     int *done;
     size_t history; /* position of its first key in the history + 1; 0: not in it */
 
@@ -23,13 +38,54 @@ struct sim_call {
     uint32_t count;   /* records of an append */
     uint64_t in_term; /* of an append; 0: any */
     uint64_t from;    /* of a read, a hold */
-    uint64_t order;   /* of an append among those of its node's life; 0: it was sent before */
+    uint64_t order;   /* of an append among those of its handle's life; 0: it was sent before */
 };
 
 static inline bool sim_call_is_write(const struct sim_call *op) {
     return op->kind == SIM_PUT || op->kind == SIM_DELETE || op->kind == SIM_DELETE_RANGE ||
            op->kind == SIM_APPEND;
 }
+static inline const char *sim_call_place(const struct sim_call *op) {
+    return op->node != NULL ? op->node->name : op->remote->name;
+}
+static inline struct sim_appends *sim_call_appends(const struct sim_call *op) {
+    return op->node != NULL ? &op->node->appends : &op->remote->appends;
+}
+
+/* --- world_load.c --- */
+/* At the remote, or if it is NULL at the node. Operations on ranges draw their end. */
+struct sim_call *sim_call_new(struct sim_world *world, struct sim_node *node,
+                              struct sim_remote *remote, enum sim_call_kind kind, uint32_t key);
+const char *sim_call_name(enum sim_call_kind kind);
+/* It has its final message: judged if anybody hears it. Frees the operation. */
+void sim_call_finish(struct sim_call *op, const struct lkv_msg *reply, bool heard);
+/* The bytes of a put's value, of a size drawn now. */
+size_t sim_call_value(const struct sim_call *op, uint8_t bytes[static SIM_VALUE_BYTES_MAX]);
+
+/* --- world_load_session.c: sessions as a simulated client uses them --- */
+uint64_t sim_session_acked_below(const struct sim_client *client);
+/* Before anything else: a session, and an answer to what is in doubt. NULL: nothing of the kind. */
+struct sim_call *sim_session_op(struct sim_client *client, struct sim_node *node,
+                                struct sim_remote *remote);
+/* A write that is to be in the client's session is in doubt until it is answered. */
+void sim_session_put_in(struct sim_client *client, struct sim_call *op);
+/* NULL: none, or writes of it are under way. The client has no session from now on. */
+struct sim_call *sim_session_end(struct sim_client *client, struct sim_node *node,
+                                 struct sim_remote *remote);
+void sim_session_answered(struct sim_call *op, const struct lkv_msg *reply, int rc);
+/* The handle is gone; the session may be taken up again. */
+void sim_session_let_go(struct sim_client *client);
+
+/* --- world_load_more.c: status, digests, ranges with flags, reads on the caller's thread --- */
+struct sim_call *sim_more_draw(struct sim_client *client, struct sim_node *node,
+                               struct sim_remote *remote, uint32_t key);
+/* The end of a range, empty when it has none. */
+struct slice sim_call_end(const struct sim_call *op, char text[static SIM_KEY_SIZE]);
+bool sim_same_item(const struct sim_model *model, uint32_t key, uint64_t index,
+                   const struct lkv_kv *item, bool with_value);
+void sim_more_judge_range(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply);
+void sim_more_judge_status(const struct sim_call *op, const struct lkv_msg *reply);
+void sim_more_judge_digest(const struct sim_call *op, const struct lkv_msg *reply);
 
 /* --- world_log.c: the operations of log mode --- */
 static inline bool sim_call_is_log(const struct sim_call *op) {
@@ -38,10 +94,14 @@ static inline bool sim_call_is_log(const struct sim_call *op) {
 void sim_log_draw(struct sim_call *op); /* what a client does next */
 /* Without deadline and owner. `call` is that of an append in a session, or all 0. */
 struct request *sim_log_request(const struct sim_call *op, const struct session_call *call);
+/* The records of an append, valid until the next call. */
+void sim_log_records(const struct sim_call *op, struct slice records[static SIM_BATCH_MAX]);
 /* It has its final message. */
 void sim_log_judge(const struct sim_call *op, const struct lkv_msg *reply);
-/* Follows the log, on some node. */
-void sim_log_follow(struct sim_client *client);
+/* Follows the log: at the remote, or on some node. */
+void sim_log_follow(struct sim_client *client, struct sim_remote *remote);
+/* Ends the client's tail, if it has one. */
+void sim_log_cancel(struct sim_client *client);
 void sim_log_fini(struct sim_client *client);
 
 #endif

@@ -19,8 +19,7 @@ void sim_check_life_begins(struct sim_node *node) {
     node->installing = false;
     node->seen_image = n->image_index;
     node->seen_imaging = false;
-    node->appends = 0;
-    memset(node->appended, 0, sizeof(node->appended));
+    memset(&node->appends, 0, sizeof(node->appends));
     node->seen_filled = 0;
     if (n->raft != NULL && n->term < node->durable_led_term) {
         sim_world_fail(node->world, "%s led in term %" PRIu64 ", after a restart it knows %" PRIu64,

@@ -195,11 +195,13 @@ static void fire_fault(struct sim_event *event) {
 void sim_faults_start(struct sim_world *world) {
     world->fault.fire = fire_fault;
     plan_next(world);
+    sim_remote_faults_start(world);
 }
 
 void sim_world_heal(struct sim_world *world) {
     sim_world_tell(world, "everything heals");
     sim_event_cancel(&world->time, &world->fault);
+    sim_remote_faults_stop(world);
     sim_net_mend_all(&world->net);
     sim_programs_release(world);
     struct sim_net_options *net = &world->net.options;

@@ -13,8 +13,24 @@ void sim_history_fini(struct sim_history *history) {
 }
 
 static bool is_recorded(const struct sim_call *call) {
-    return !sim_call_is_log(call) && call->kind != SIM_GET_LOCAL &&
-           call->kind != SIM_SESSION_OPEN && call->kind != SIM_SESSION_KEEP;
+    switch (call->kind) {
+    case SIM_PUT:
+    case SIM_DELETE:
+    case SIM_DELETE_RANGE:
+    case SIM_GET: return true;
+    case SIM_RANGE: return call->how == LKV_LINEARIZABLE && call->flags == 0 && call->limit == 0;
+    case SIM_GET_LOCAL:
+    case SIM_SESSION_OPEN:
+    case SIM_SESSION_KEEP:
+    case SIM_SESSION_CLOSE:
+    case SIM_STATUS:
+    case SIM_DIGEST:
+    case SIM_APPEND:
+    case SIM_LOG_READ:
+    case SIM_LOG_SPAN:
+    case SIM_HOLD: break;
+    }
+    return false;
 }
 
 static enum lin_kind kind_of(const struct sim_call *call) {
@@ -43,7 +59,7 @@ static struct sim_doubt *doubt_of(const struct sim_call *call) {
 }
 
 void sim_history_begin(struct sim_call *call) {
-    struct sim_world *world = call->node->world;
+    struct sim_world *world = call->world;
     struct sim_doubt *doubt = doubt_of(call);
     if (!is_recorded(call)) {
         return;
@@ -79,7 +95,7 @@ static uint64_t shown(const struct lkv_msg *reply, uint32_t key, size_t *at) {
 }
 
 void sim_history_end(const struct sim_call *call, const struct lkv_msg *reply) {
-    struct sim_world *world = call->node->world;
+    struct sim_world *world = call->world;
     enum lkv_outcome outcome = reply != NULL ? error_outcome(lkv_msg_rc(reply)) : LKV_UNKNOWN;
     /* In a session "not done" is said of one attempt, and another one may be done. */
     if (call->history == 0 || outcome == LKV_UNKNOWN ||

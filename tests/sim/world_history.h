@@ -1,7 +1,7 @@
 /* What clients asked, were answered, and when, for the judge that believes no index (tests/support/linearizable.h).
  *
  * An operation on several keys is one operation on each: what must hold of each key must hold of them all
- * together, and more, which the checks by index see. Attempts of one write in a session are one operation, from the
+ * together, and more, which the checks by index see (ranges with flags are left to them). Attempts of one write in a session are one operation, from the
  * first one on. Local reads promise nothing and are not in it. */
 #ifndef TESTS_SIM_WORLD_HISTORY_H
 #define TESTS_SIM_WORLD_HISTORY_H

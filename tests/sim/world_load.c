@@ -19,6 +19,26 @@ static void next_in(struct sim_client *client, uint64_t mean_ns) {
     }
 }
 
+static const char *const kind_names[] = {[SIM_PUT] = "put",
+                                         [SIM_GET] = "get",
+                                         [SIM_GET_LOCAL] = "get-local",
+                                         [SIM_DELETE] = "delete",
+                                         [SIM_DELETE_RANGE] = "delete-range",
+                                         [SIM_RANGE] = "range",
+                                         [SIM_SESSION_OPEN] = "session-open",
+                                         [SIM_SESSION_KEEP] = "keep-alive",
+                                         [SIM_SESSION_CLOSE] = "session-close",
+                                         [SIM_STATUS] = "status",
+                                         [SIM_DIGEST] = "digest",
+                                         [SIM_APPEND] = "append",
+                                         [SIM_LOG_READ] = "read",
+                                         [SIM_LOG_SPAN] = "span",
+                                         [SIM_HOLD] = "hold"};
+
+const char *sim_call_name(enum sim_call_kind kind) {
+    return kind_names[kind];
+}
+
 /* ------------------------------------------------------------------ judging an answer */
 
 static bool same_write(const struct sim_call *op, const struct sim_entry *entry) {
@@ -58,52 +78,21 @@ static void judge_write(struct sim_world *world, const struct sim_call *op, uint
     entry->claimed = true;
 }
 
-static bool same_item(const struct sim_model *model, uint32_t key, uint64_t index,
-                      const struct lkv_kv *item) {
-    const struct sim_version *version = sim_model_at(model, key, index);
-    if (version == NULL || item == NULL) {
-        return version == NULL && item == NULL;
-    }
-    return crc32c(0, slice_of(item->value.data, item->value.size)) == version->print &&
-           item->mod_rev == version->mod_rev && item->create_rev == version->create_rev &&
-           item->version == version->version;
-}
-
-static void judge_range(struct sim_world *world, const struct sim_call *op, uint64_t index,
-                        const struct lkv_msg *reply) {
-    size_t at = 0;
-    for (uint32_t key = op->key; key < op->end; key++) {
-        struct lkv_kv item;
-        uint32_t number = UINT32_MAX;
-        bool have = lkv_msg_kv(reply, at, &item) &&
-                    sim_key_number(slice_of(item.key.data, item.key.size), &number);
-        have = have && number == key;
-        if (!same_item(&world->model, key, index, have ? &item : NULL)) {
-            sim_world_fail(world, "a range read at %" PRIu64 " has not the key %u of then", index,
-                           key);
-            return;
-        }
-        at += have;
-    }
-    if (at != lkv_msg_count(reply)) {
-        sim_world_fail(world, "a range read has %zu keys, %zu are right", lkv_msg_count(reply), at);
-    }
-}
-
 static void judge_read(struct sim_world *world, const struct sim_call *op, uint64_t index,
                        const struct lkv_msg *reply) {
     struct lkv_kv item;
     bool have = lkv_msg_kv(reply, 0, &item);
+    bool local = op->kind == SIM_GET_LOCAL || op->how == LKV_LOCAL;
     if (index > world->model.commit) {
         sim_world_fail(world, "a read shows %" PRIu64 ", committed is %" PRIu64, index,
                        world->model.commit);
     } else if (op->kind == SIM_RANGE) {
-        judge_range(world, op, index, reply);
-    } else if (!same_item(&world->model, op->key, index, have ? &item : NULL)) {
+        sim_more_judge_range(op, index, reply);
+    } else if (!sim_same_item(&world->model, op->key, index, have ? &item : NULL, true)) {
         sim_world_fail(world, "a read of key %u at %" PRIu64 " is not what was written", op->key,
                        index);
     }
-    if (op->kind != SIM_GET_LOCAL && index < op->floor) {
+    if (!local && index < op->floor) {
         sim_world_fail(world, "a read shows %" PRIu64 ", but began after %" PRIu64 " was answered",
                        index, op->floor);
     }
@@ -121,14 +110,28 @@ static void judge_not_done(struct sim_world *world, const struct sim_call *op) {
     }
 }
 
+/* Of a read nothing is in doubt, and nothing but a key can be missing. */
+static void judge_outcome(const struct sim_call *op, int rc) {
+    enum lkv_outcome outcome = error_outcome(rc);
+    bool changes = sim_call_is_write(op) || op->kind == SIM_SESSION_OPEN ||
+                   op->kind == SIM_SESSION_CLOSE || op->kind == SIM_HOLD;
+    bool gets = op->kind == SIM_GET || op->kind == SIM_GET_LOCAL;
+    if ((outcome == LKV_UNKNOWN && !changes) || (outcome == LKV_NEGATIVE && !gets)) {
+        sim_world_fail(op->world, "%s: a %s ends as %s", sim_call_place(op),
+                       sim_call_name(op->kind), error_name(rc));
+    }
+}
+
 static void judge(struct sim_world *world, const struct sim_call *op, const struct lkv_msg *reply) {
     uint64_t index = 0;
     if (sim_call_is_log(op)) {
+        judge_outcome(op, lkv_msg_rc(reply));
         sim_log_judge(op, reply);
         return;
     }
     enum lkv_outcome outcome = error_outcome(lkv_msg_rc(reply));
     bool shown = outcome == LKV_DONE || outcome == LKV_NEGATIVE;
+    judge_outcome(op, lkv_msg_rc(reply));
     if (!shown) {
         world->counts.not_done += outcome == LKV_NOT_DONE;
         world->counts.unknown += outcome == LKV_UNKNOWN;
@@ -142,139 +145,56 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     if (op->kind == SIM_SESSION_KEEP) {
         return;
     }
+    if (op->kind == SIM_STATUS) {
+        sim_more_judge_status(op, reply);
+        return;
+    }
+    if (op->kind == SIM_DIGEST) {
+        sim_more_judge_digest(op, reply);
+        return;
+    }
     if (!lkv_msg_u64(reply, "index", &index)) {
         sim_world_fail(world, "an answer (%s) says no index", error_name(lkv_msg_rc(reply)));
     } else if (sim_call_is_write(op)) {
         judge_write(world, op, index, reply);
-    } else if (op->kind != SIM_SESSION_OPEN) {
+    } else if (op->kind != SIM_SESSION_OPEN && op->kind != SIM_SESSION_CLOSE) {
         judge_read(world, op, index, reply);
     }
-    if (op->kind != SIM_GET_LOCAL && index > world->completed_index) {
+    if (op->kind != SIM_GET_LOCAL && op->how == LKV_LINEARIZABLE &&
+        index > world->completed_index) {
         world->completed_index = index;
     }
 }
 
-static const char *const kind_names[] = {[SIM_PUT] = "put",
-                                         [SIM_GET] = "get",
-                                         [SIM_GET_LOCAL] = "get-local",
-                                         [SIM_DELETE] = "delete",
-                                         [SIM_DELETE_RANGE] = "delete-range",
-                                         [SIM_RANGE] = "range",
-                                         [SIM_SESSION_OPEN] = "session-open",
-                                         [SIM_SESSION_KEEP] = "keep-alive",
-                                         [SIM_APPEND] = "append",
-                                         [SIM_LOG_READ] = "read",
-                                         [SIM_LOG_SPAN] = "span",
-                                         [SIM_HOLD] = "hold"};
+/* ------------------------------------------------------------------ final messages */
 
-static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply) {
+static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply, bool heard) {
     uint64_t index = 0;
     (void)lkv_msg_u64(reply, "index", &index);
-    sim_world_tell(op->node->world, "%s: %s key %u value %" PRIu64 " -> %s at %" PRIu64 " (%s)%s",
-                   op->node->name, kind_names[op->kind], op->key, op->value,
+    sim_world_tell(op->world, "%s: %s key %u value %" PRIu64 " -> %s at %" PRIu64 " (%s)%s",
+                   sim_call_place(op), kind_names[op->kind], op->key, op->value,
                    error_name(lkv_msg_rc(reply)), index, lkv_msg_text(reply),
-                   op->node->dying ? ", while dying" : "");
+                   heard ? "" : ", while dying");
 }
 
-/* ------------------------------------------------------------------ sessions */
-
-/* It says nothing of any write. */
-static void kept_alive(struct sim_call *op, int rc) {
-    struct sim_world *world = op->node->world;
-    struct sim_session *session = sim_session_find(&world->model.sessions, op->session);
-    if (rc == 0 && op->submitted_ns > session->active_ns) {
-        session->active_ns = op->submitted_ns;
-    }
-    world->counts.kept += rc == 0;
-    if (rc == LKV_ESESSION && session->open) {
-        sim_world_fail(world, "session %" PRIu64 " is said to have ended", op->session);
-    }
-}
-
-static void session_answered(struct sim_call *op, const struct lkv_msg *reply, int rc) {
-    struct sim_client *client = op->client;
-    struct sim_world *world = op->node->world;
-    uint64_t id = 0;
-    if (op->kind == SIM_SESSION_KEEP) {
-        kept_alive(op, rc);
-        return;
-    }
-    if (op->kind == SIM_SESSION_OPEN) {
-        client->opening = false;
-        if (rc == 0 && lkv_msg_u64(reply, "session", &id)) {
-            client->session = id;
-            client->next_seq = 1;
-            world->counts.sessions++;
-        }
-    }
-    if (op->seq == 0 || op->session != client->session) {
-        return;
-    }
-    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
-        if (client->doubts[i].seq == op->seq) {
-            client->doubts[i].under_way = false;
-            client->doubts[i].seq = rc == 0 ? 0 : op->seq;
-        }
-    }
-    struct sim_session *session = sim_session_find(&world->model.sessions, op->session);
-    if (rc == 0 && session != NULL && op->submitted_ns > session->active_ns) {
-        session->active_ns = op->submitted_ns;
-    }
-    if (rc == LKV_EANSWERED || (rc == LKV_ESESSION && session->open)) {
-        sim_world_fail(world, "number %" PRIu64 " of session %" PRIu64 " is refused: %s", op->seq,
-                       op->session, error_name(rc));
-    }
-    if (rc == LKV_ESESSION) {
-        client->session = 0;
-        memset(client->doubts, 0, sizeof(client->doubts));
-    }
-}
-
-void sim_check_session(struct sim_world *world, const struct sim_entry *entry) {
-    world->counts.repeated += entry->first != entry->index;
-    if (entry->rc == LKV_EBUSY && entry->command.seq != 0) { /* 0: an open, beyond their limit */
-        sim_world_fail(world,
-                       "entry %" PRIu64 ": number %" PRIu64 " of session %" PRIu64
-                       " is beyond its window, acknowledged below %" PRIu64,
-                       entry->index, entry->command.seq, entry->command.session,
-                       entry->command.acked_below);
-    }
-    bool may_end = entry->type == ENTRY_COMMAND || entry->type == ENTRY_SESSION;
-    if (!may_end || entry->command.op != KV_SESSION_EXPIRE || entry->rc != 0) {
-        return;
-    }
-    const struct sim_session *session =
-        sim_session_find(&world->model.sessions, entry->command.session);
-    uint64_t drift_ns = session->ttl_ms * (uint64_t)world->plan.drift_ppm + MS_NS;
-    world->counts.expired++;
-    if (world->time.now_ns + drift_ns < session->active_ns + session->ttl_ms * MS_NS) {
-        sim_world_fail(world, "session %" PRIu64 " ends %" PRIu64 " ms after it was active",
-                       session->id, (world->time.now_ns - session->active_ns) / MS_NS);
-    }
-}
-
-static void on_finish(struct request *request) {
-    struct sim_call *op = request->owner;
-    struct sim_world *world = op->node->world;
-    int rc = lkv_msg_rc(request->reply);
+void sim_call_finish(struct sim_call *op, const struct lkv_msg *reply, bool heard) {
+    struct sim_world *world = op->world;
+    int rc = lkv_msg_rc(reply);
     if (world->story != NULL) {
-        tell_answer(op, request->reply);
+        tell_answer(op, reply, heard);
     }
     sim_time_note(&world->time, (uint64_t)(uint32_t)rc);
-    /* What a dying node says reaches nobody: its callers are gone with it. The model learns of
-     * commits after each callback, so the node is looked at before its answer is judged. */
-    if (op->node->dying) {
-        world->counts.unknown++;
-    } else {
-        sim_check_commit(op->node);
-        judge(world, op, request->reply);
+    world->counts.unknown += !heard;
+    if (heard) {
+        judge(world, op, reply);
+        world->counts.remote_done += op->remote != NULL && rc == 0;
     }
-    sim_history_end(op, op->node->dying ? NULL : request->reply);
+    sim_history_end(op, heard ? reply : NULL);
     if (op->done != NULL) {
-        *op->done = 1 + (int)(op->node->dying ? LKV_UNKNOWN : error_outcome(rc));
+        *op->done = 1 + (int)(heard ? error_outcome(rc) : LKV_UNKNOWN);
     }
     if (op->client != NULL) {
-        session_answered(op, request->reply, op->node->dying ? LKV_EUNKNOWN : rc);
+        sim_session_answered(op, reply, heard ? rc : LKV_EUNKNOWN);
         op->client->in_flight--;
         if (world->load_on) {
             next_in(op->client, world->plan.op_pause_ns);
@@ -285,16 +205,18 @@ static void on_finish(struct request *request) {
     free(op);
 }
 
-/* ------------------------------------------------------------------ making one */
-
-static uint64_t acked_below(const struct sim_client *client) {
-    uint64_t below = client->next_seq;
-    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
-        uint64_t seq = client->doubts[i].seq;
-        below = seq != 0 && seq < below ? seq : below;
+/* What a dying node says reaches nobody: its callers are gone with it. The model learns of commits
+ * after each callback, so the node is looked at before its answer is judged. */
+static void on_finish(struct request *request) {
+    struct sim_call *op = request->owner;
+    bool heard = !op->node->dying;
+    if (heard) {
+        sim_check_commit(op->node);
     }
-    return below;
+    sim_call_finish(op, request->reply, heard);
 }
+
+/* ------------------------------------------------------------------ making one */
 
 static struct request *write_request(const struct sim_call *op, struct kv_command *command) {
     struct request *request = request_new(REQUEST_WRITE);
@@ -302,9 +224,10 @@ static struct request *write_request(const struct sim_call *op, struct kv_comman
     if (op->seq != 0) {
         command->session = request->session = op->session;
         command->seq = op->seq;
-        command->acked_below = acked_below(op->client);
+        command->acked_below = sim_session_acked_below(op->client);
     }
-    request->repeatable = op->seq != 0 || op->kind == SIM_SESSION_OPEN;
+    request->repeatable =
+        op->seq != 0 || op->kind == SIM_SESSION_OPEN || op->kind == SIM_SESSION_CLOSE;
     request->command = kv_command_encode(command);
     ASSERT(request->command != NULL);
     request->cost = request->command->size;
@@ -312,38 +235,60 @@ static struct request *write_request(const struct sim_call *op, struct kv_comman
 }
 
 static struct request *make_open(const struct sim_world *world, const struct sim_call *op) {
-    struct kv_command command = {
-        .op = KV_SESSION_OPEN, .ttl_ms = world->plan.session_ttl_ms, .limit = 1000};
-    return write_request(op, &command);
+    struct kv_command command = {.op = KV_SESSION_OPEN,
+                                 .session = op->session,
+                                 .ttl_ms = world->plan.session_ttl_ms,
+                                 .limit = 1000};
+    struct request *request = write_request(op, &command);
+    request->session = op->session;
+    return request;
 }
 
-static struct request *make_keep(const struct sim_call *op) {
-    struct request *request = request_new(REQUEST_SESSION_KEEP);
-    ASSERT(request != NULL);
+static struct request *make_close(const struct sim_call *op) {
+    struct kv_command command = {.op = KV_SESSION_CLOSE, .session = op->session};
+    struct request *request = write_request(op, &command);
     request->session = op->session;
+    return request;
+}
+
+static struct request *make_plain(enum request_op what) {
+    struct request *request = request_new(what);
+    ASSERT(request != NULL);
     request->cost = 64;
     return request;
 }
 
-static struct request *make_write(struct sim_world *world, const struct sim_call *op) {
+static struct request *make_keep(const struct sim_call *op) {
+    struct request *request = make_plain(REQUEST_SESSION_KEEP);
+    request->session = op->session;
+    return request;
+}
+
+size_t sim_call_value(const struct sim_call *op, uint8_t bytes[static SIM_VALUE_BYTES_MAX]) {
+    struct sim_world *world = op->world;
+    size_t more = world->plan.value_bytes_max > 8 ? world->plan.value_bytes_max - 8 : 0;
+    size_t size = 8 + (size_t)prng_below(&world->prng_load, more + 1);
+    ASSERT(size <= SIM_VALUE_BYTES_MAX);
+    sim_value_fill(op->value, bytes, size);
+    return size;
+}
+
+static struct request *make_write(const struct sim_call *op) {
     static const struct limits limits = {.key_bytes_max = 8192, .value_bytes_max = 1 << 20};
     char from[SIM_KEY_SIZE], to[SIM_KEY_SIZE];
-    uint8_t value[8192];
+    uint8_t value[SIM_VALUE_BYTES_MAX];
     struct kv_command command;
     struct reason why = {{0}};
+    struct slice end = sim_call_end(op, to);
     sim_key_text(op->key, from);
-    sim_key_text(op->end, to);
     int rc;
     if (op->kind == SIM_PUT) {
-        size_t more = world->plan.value_bytes_max > 8 ? world->plan.value_bytes_max - 8 : 0;
-        size_t size = 8 + (size_t)prng_below(&world->prng_load, more + 1);
-        ASSERT(size <= sizeof(value));
-        sim_value_fill(op->value, value, size);
+        size_t size = sim_call_value(op, value);
         rc = write_command_put(&limits, slice_text(from), slice_of(value, size), &command, &why);
     } else if (op->kind == SIM_DELETE) {
         rc = write_command_delete(&limits, slice_text(from), &command, &why);
     } else {
-        rc = write_command_delete_range(&limits, slice_text(from), slice_text(to), &command, &why);
+        rc = write_command_delete_range(&limits, slice_text(from), end, &command, &why);
     }
     ASSERT(rc == 0);
     return write_request(op, &command);
@@ -352,23 +297,27 @@ static struct request *make_write(struct sim_world *world, const struct sim_call
 static struct request *make_read(const struct sim_call *op) {
     char from[SIM_KEY_SIZE], to[SIM_KEY_SIZE];
     sim_key_text(op->key, from);
-    sim_key_text(op->end, to);
     struct request *request = request_new(op->kind == SIM_RANGE ? REQUEST_RANGE : REQUEST_GET);
     ASSERT(request != NULL);
-    request->how = op->kind == SIM_GET_LOCAL ? LKV_LOCAL : LKV_LINEARIZABLE;
-    struct slice end = op->kind == SIM_RANGE ? slice_text(to) : (struct slice){0};
+    request->how = op->kind == SIM_GET_LOCAL ? LKV_LOCAL : op->how;
+    request->range_flags = op->flags;
+    request->limit = op->limit;
+    struct slice end = op->kind == SIM_RANGE ? sim_call_end(op, to) : (struct slice){0};
     int rc = request_set_keys(request, slice_text(from), end);
     ASSERT(rc == 0);
     request->cost = 64;
     return request;
 }
 
-static struct sim_call *make_op(struct sim_node *node, enum sim_call_kind kind, uint32_t key) {
-    struct sim_world *world = node->world;
+struct sim_call *sim_call_new(struct sim_world *world, struct sim_node *node,
+                              struct sim_remote *remote, enum sim_call_kind kind, uint32_t key) {
     struct sim_call *op = calloc(1, sizeof(*op));
     ASSERT(op != NULL);
-    op->node = node;
-    op->life = node->lives;
+    op->world = world;
+    op->node = remote == NULL ? node : NULL;
+    op->remote = remote;
+    op->life = remote == NULL ? node->lives : remote->lives;
+    op->id = ++world->next_op;
     op->kind = kind;
     op->key = key;
     op->end = key + 1;
@@ -380,35 +329,75 @@ static struct sim_call *make_op(struct sim_node *node, enum sim_call_kind kind, 
     if (kind == SIM_APPEND) {
         op->count = 1;
         op->value = ++world->next_value;
-        op->order = ++node->appends;
+        op->order = ++sim_call_appends(op)->count;
     }
     return op;
 }
 
-static void submit(struct sim_call *op, uint64_t timeout_ms) {
-    struct sim_world *world = op->node->world;
+static struct request *make_request(struct sim_call *op) {
     const struct session_call call = {.id = op->session,
                                       .seq = op->seq,
-                                      .acked_below = op->seq != 0 ? acked_below(op->client) : 0};
-    struct request *request = op->kind == SIM_SESSION_OPEN   ? make_open(world, op)
-                              : op->kind == SIM_SESSION_KEEP ? make_keep(op)
-                              : sim_call_is_log(op)          ? sim_log_request(op, &call)
-                              : sim_call_is_write(op)        ? make_write(world, op)
-                                                             : make_read(op);
-    op->submitted_ns = world->time.now_ns;
-    sim_history_begin(op);
+                                      .acked_below =
+                                          op->seq != 0 ? sim_session_acked_below(op->client) : 0};
+    switch (op->kind) {
+    case SIM_PUT:
+    case SIM_DELETE:
+    case SIM_DELETE_RANGE: return make_write(op);
+    case SIM_GET:
+    case SIM_GET_LOCAL:
+    case SIM_RANGE: return make_read(op);
+    case SIM_SESSION_OPEN: return make_open(op->world, op);
+    case SIM_SESSION_KEEP: return make_keep(op);
+    case SIM_SESSION_CLOSE: return make_close(op);
+    case SIM_STATUS: return make_plain(REQUEST_STATUS);
+    case SIM_DIGEST: return make_plain(REQUEST_DIGEST);
+    case SIM_APPEND:
+    case SIM_LOG_READ:
+    case SIM_LOG_SPAN:
+    case SIM_HOLD: break;
+    }
+    return sim_log_request(op, &call);
+}
+
+static void submit_to_node(struct sim_call *op, uint64_t timeout_ms) {
+    struct request *request = make_request(op);
     request->on_finish = on_finish;
     request->owner = op;
     request->deadline_ns = loop_now_ns(&op->node->loop.base) + timeout_ms * MS_NS;
-    op->deadline_ns = world->time.now_ns + (timeout_ms + LATE_MS) * MS_NS;
-    sim_world_tell(world, "%s: asked for %s, key %u value %" PRIu64 " session %" PRIu64 ":%" PRIu64,
-                   op->node->name, kind_names[op->kind], op->key, op->value, op->session, op->seq);
-    list_push_back(&world->ops, &op->link);
-    world->op_count++;
-    world->counts.ops++;
     int rc = node_submit(&op->node->node->handle, request);
     if (rc != 0) {
         request_fail(request, rc, "refused at once");
+    }
+}
+
+/* An error at once is all that its caller hears. */
+static void submit_to_remote(struct sim_call *op, uint64_t timeout_ms) {
+    op->world->counts.remote_ops++;
+    int rc = sim_remote_submit(op, (int64_t)timeout_ms);
+    if (rc != 0) {
+        struct lkv_msg *reply = msg_new(LKV_REPLY, NULL);
+        ASSERT(reply != NULL);
+        msg_set_rc(reply, rc, "refused at once");
+        sim_call_finish(op, reply, true);
+        lkv_msg_free(reply);
+    }
+}
+
+static void submit(struct sim_call *op, uint64_t timeout_ms) {
+    struct sim_world *world = op->world;
+    op->submitted_ns = world->time.now_ns;
+    op->deadline_ns = world->time.now_ns + (timeout_ms + LATE_MS) * MS_NS;
+    sim_history_begin(op);
+    sim_world_tell(world, "%s: asked for %s, key %u value %" PRIu64 " session %" PRIu64 ":%" PRIu64,
+                   sim_call_place(op), kind_names[op->kind], op->key, op->value, op->session,
+                   op->seq);
+    list_push_back(&world->ops, &op->link);
+    world->op_count++;
+    world->counts.ops++;
+    if (op->remote != NULL) {
+        submit_to_remote(op, timeout_ms);
+    } else {
+        submit_to_node(op, timeout_ms);
     }
 }
 
@@ -421,7 +410,7 @@ void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, ui
         return;
     }
     bool appends = node->world->plan.log_mode && kind == SIM_PUT;
-    struct sim_call *op = make_op(node, appends ? SIM_APPEND : kind, key);
+    struct sim_call *op = sim_call_new(node->world, node, NULL, appends ? SIM_APPEND : kind, key);
     op->done = done;
     submit(op, timeout_ms);
 }
@@ -456,65 +445,25 @@ static enum sim_call_kind draw_kind(struct prng *prng) {
     return kinds[prng_below(prng, sizeof(kinds) / sizeof(kinds[0]))];
 }
 
-/* Before anything else: a session, and an answer to what is in doubt. */
-static struct sim_call *session_op(struct sim_client *client, struct sim_node *node) {
+static struct sim_call *draw_op(struct sim_client *client, struct sim_node *node,
+                                struct sim_remote *remote) {
     struct sim_world *world = client->world;
-    if (world->plan.session_permille == 0 || client->opening) {
-        return NULL;
-    }
-    if (client->session == 0) {
-        client->opening = true;
-        return make_op(node, SIM_SESSION_OPEN, 0);
-    }
-    if (world->plan.keep_permille > 0 &&
-        prng_below(&world->prng_load, 1000) < world->plan.keep_permille) {
-        struct sim_call *op = make_op(node, SIM_SESSION_KEEP, 0);
-        op->session = client->session;
+    struct prng *prng = &world->prng_load;
+    bool hot = prng_below(prng, 1000) < world->plan.hot_permille;
+    uint32_t key = (uint32_t)prng_below(prng, hot ? 2 : world->plan.keys);
+    struct sim_call *op = sim_session_op(client, node, remote);
+    op = op == NULL ? sim_more_draw(client, node, remote, key) : op;
+    if (op != NULL) {
         return op;
     }
-    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
-        struct sim_doubt *doubt = &client->doubts[i];
-        if (doubt->seq != 0 && !doubt->under_way && prng_below(&world->prng_load, 2) == 0) {
-            struct sim_call *op = make_op(node, (enum sim_call_kind)doubt->kind, doubt->key);
-            op->end = doubt->end;
-            op->count = doubt->count;
-            op->order = 0;
-            op->value = doubt->value;
-            op->floor = doubt->floor;
-            op->session = client->session;
-            op->seq = doubt->seq;
-            doubt->under_way = true;
-            return op;
-        }
+    bool log = world->plan.log_mode;
+    op = sim_call_new(world, node, remote, log ? SIM_LOG_READ : draw_kind(prng), key);
+    op->client = client;
+    if (log) {
+        sim_log_draw(op);
     }
-    return NULL;
-}
-
-/* A write that is to be in the client's session is in doubt until it is answered. */
-static void put_in_session(struct sim_client *client, struct sim_call *op) {
-    struct sim_world *world = client->world;
-    if (client->session == 0 || !sim_call_is_write(op) ||
-        prng_below(&world->prng_load, 1000) >= world->plan.session_permille) {
-        return;
-    }
-    if (client->next_seq - acked_below(client) >= KV_SESSION_WINDOW) {
-        return; /* one old doubt holds the window: what is beyond it would rightly be refused */
-    }
-    for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
-        if (client->doubts[i].seq == 0) {
-            op->session = client->session;
-            op->seq = client->next_seq++;
-            client->doubts[i] = (struct sim_doubt){.seq = op->seq,
-                                                   .under_way = true,
-                                                   .kind = (int)op->kind,
-                                                   .key = op->key,
-                                                   .end = op->end,
-                                                   .value = op->value,
-                                                   .count = op->count,
-                                                   .floor = op->floor};
-            return;
-        }
-    }
+    sim_session_put_in(client, op);
+    return op;
 }
 
 static void fire_client(struct sim_event *event) {
@@ -528,21 +477,13 @@ static void fire_client(struct sim_event *event) {
         client->node = (unsigned)prng_below(prng, world->plan.nodes);
     }
     struct sim_node *node = &world->nodes[client->node];
+    struct sim_remote *remote = sim_remote_draw(client);
     if (world->plan.log_mode) {
-        sim_log_follow(client);
+        sim_log_follow(client, remote);
     }
-    if (node->state == SIM_UP && !node->dying && client->in_flight < world->plan.depth) {
-        bool hot = prng_below(prng, 1000) < world->plan.hot_permille;
-        uint32_t key = (uint32_t)prng_below(prng, hot ? 2 : world->plan.keys);
-        struct sim_call *op = session_op(client, node);
-        if (op == NULL) {
-            op = make_op(node, world->plan.log_mode ? SIM_LOG_READ : draw_kind(prng), key);
-            if (world->plan.log_mode) {
-                op->client = client;
-                sim_log_draw(op);
-            }
-            put_in_session(client, op);
-        }
+    bool runs = remote != NULL ? remote->client != NULL : node->state == SIM_UP && !node->dying;
+    if (runs && client->in_flight < world->plan.depth) {
+        struct sim_call *op = draw_op(client, node, remote);
         op->client = client;
         client->in_flight++;
         submit(op, 1 + prng_below(prng, 2 * world->plan.timeout_ms));
@@ -560,6 +501,7 @@ void sim_load_start(struct sim_world *world) {
         client->next.fire = fire_client;
         next_in(client, world->plan.op_pause_ns);
     }
+    sim_remotes_start(world);
 }
 
 void sim_load_stop(struct sim_world *world) {
@@ -574,12 +516,15 @@ void sim_load_stop(struct sim_world *world) {
 void sim_check_silence(struct sim_world *world) {
     for (struct list_link *at = world->ops.next; at != &world->ops; at = at->next) {
         const struct sim_call *op = LIST_ITEM(at, struct sim_call, link);
-        bool excused = world->time.now_ns < op->node->loop.paused_until_ns + LATE_MS * MS_NS;
-        if (op->node->lives != op->life || op->node->state == SIM_DOWN) {
-            sim_world_fail(world, "%s is gone and still owes an answer", op->node->name);
+        const struct sim_loop *loop = op->node != NULL ? &op->node->loop : &op->remote->loop;
+        bool gone = op->node != NULL ? op->node->lives != op->life || op->node->state == SIM_DOWN
+                                     : op->remote->lives != op->life || op->remote->client == NULL;
+        bool excused = world->time.now_ns < loop->paused_until_ns + LATE_MS * MS_NS;
+        if (gone) {
+            sim_world_fail(world, "%s is gone and still owes an answer", sim_call_place(op));
         } else if (world->time.now_ns > op->deadline_ns && !excused) {
             sim_world_fail(world, "%s owes the answer to an operation that timed out %d ms ago",
-                           op->node->name, LATE_MS);
+                           sim_call_place(op), LATE_MS);
         }
     }
 }

@@ -4,23 +4,30 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "lib/client.h"
 
 #include <inttypes.h>
 
-enum { BATCH_MAX = 12, VALUE_BYTES_MAX = 4096 };
+enum { RECORD_BYTES_MAX = 4096 };
 
 /* ------------------------------------------------------------------ making one */
 
+/* A client's program has it from elsewhere. */
+static uint64_t known_term(const struct sim_call *op) {
+    const struct sim_node *node = op->node != NULL ? op->node : sim_world_leader(op->world);
+    return node != NULL ? node->node->term : 0;
+}
+
 static void draw_append(struct sim_call *op, struct prng *prng) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     uint64_t way = prng_below(prng, 4);
     op->kind = SIM_APPEND;
-    op->count = way < 2 ? 1 : 1 + (uint32_t)prng_below(prng, BATCH_MAX);
+    op->count = way < 2 ? 1 : 1 + (uint32_t)prng_below(prng, SIM_BATCH_MAX);
     op->value = world->next_value + 1;
     world->next_value += op->count;
-    op->order = ++op->node->appends;
+    op->order = ++sim_call_appends(op)->count;
     if (prng_below(prng, 8) == 0) { /* as a leader that may have been replaced */
-        uint64_t term = op->node->node->term;
+        uint64_t term = known_term(op);
         op->in_term = term > 0 ? term - prng_below(prng, 2) : 0;
     }
 }
@@ -32,7 +39,7 @@ static uint64_t draw_index(const struct sim_world *world, struct prng *prng) {
 }
 
 void sim_log_draw(struct sim_call *op) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     struct prng *prng = &world->prng_load;
     uint64_t way = prng_below(prng, 16);
     if (way < 9) {
@@ -40,7 +47,7 @@ void sim_log_draw(struct sim_call *op) {
     } else if (way < 13) {
         op->kind = SIM_LOG_READ;
         op->from = draw_index(world, prng);
-    } else if (way < 15) {
+    } else if (way < 15 || op->node == NULL) { /* holds are a node's own */
         op->kind = SIM_LOG_SPAN;
     } else {
         op->kind = SIM_HOLD;
@@ -50,19 +57,23 @@ void sim_log_draw(struct sim_call *op) {
     }
 }
 
-static struct request *append_request(const struct sim_call *op, const struct session_call *call) {
-    static uint8_t bytes[BATCH_MAX][VALUE_BYTES_MAX];
-    struct slice records[BATCH_MAX];
-    const struct sim_world *world = op->node->world;
-    size_t max = world->plan.value_bytes_max;
-    struct request *request = request_new(REQUEST_APPEND);
-    ASSERT(request != NULL && op->count <= BATCH_MAX && max <= VALUE_BYTES_MAX);
+void sim_log_records(const struct sim_call *op, struct slice records[static SIM_BATCH_MAX]) {
+    static uint8_t bytes[SIM_BATCH_MAX][RECORD_BYTES_MAX];
+    size_t max = op->world->plan.value_bytes_max;
+    ASSERT(op->count <= SIM_BATCH_MAX && max <= RECORD_BYTES_MAX);
     for (uint32_t i = 0; i < op->count; i++) {
         /* By its number, so that it is the same each time it is sent. */
         size_t size = 8 + (size_t)((op->value + i) * 7919 % (max > 8 ? max - 7 : 1));
         sim_value_fill(op->value + i, bytes[i], size);
         records[i] = slice_of(bytes[i], size);
     }
+}
+
+static struct request *append_request(const struct sim_call *op, const struct session_call *call) {
+    struct slice records[SIM_BATCH_MAX];
+    struct request *request = request_new(REQUEST_APPEND);
+    ASSERT(request != NULL);
+    sim_log_records(op, records);
     int rc = call->seq != 0 ? request_set_records_once(request, records, op->count, call)
                             : request_set_records(request, records, op->count);
     ASSERT(rc == 0);
@@ -82,7 +93,7 @@ struct request *sim_log_request(const struct sim_call *op, const struct session_
     ASSERT(request != NULL);
     request->from = op->from;
     request->bytes_max = op->floor % 3 == 0 ? 1 : 0;
-    request->how = LKV_LINEARIZABLE;
+    request->how = op->how;
     request->cost = 64;
     if (what == REQUEST_LOG_HOLD) {
         char name[2] = {(char)('a' + op->client->number), '\0'};
@@ -94,27 +105,27 @@ struct request *sim_log_request(const struct sim_call *op, const struct session_
 
 /* ------------------------------------------------------------------ judging an answer */
 
-/* Of the calls on one node in one of its lives, what was submitted later stands later. */
+/* Of the calls on one handle, what was submitted later stands later. */
 static void judge_order(const struct sim_call *op, uint64_t index) {
-    struct sim_node *node = op->node;
-    if (op->order == 0 || op->life != node->lives) {
+    struct sim_appends *appends = sim_call_appends(op);
+    if (op->order == 0 || op->life != (op->node != NULL ? op->node->lives : op->remote->lives)) {
         return;
     }
     for (size_t i = 0; i < SIM_APPENDED_KEPT; i++) {
-        const struct sim_appended *other = &node->appended[i];
+        const struct sim_appended *other = &appends->done[i];
         if (other->order != 0 && (other->order < op->order) != (other->index < index)) {
-            sim_world_fail(node->world,
+            sim_world_fail(op->world,
                            "%s: append %" PRIu64 " stands at %" PRIu64 ", append %" PRIu64
                            " at %" PRIu64,
-                           node->name, op->order, index, other->order, other->index);
+                           sim_call_place(op), op->order, index, other->order, other->index);
         }
     }
-    node->appended[node->appended_at++ % SIM_APPENDED_KEPT] =
+    appends->done[appends->at++ % SIM_APPENDED_KEPT] =
         (struct sim_appended){.order = op->order, .index = index};
 }
 
 static void judge_append(const struct sim_call *op, const struct lkv_msg *reply) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     const struct sim_model *model = &world->model;
     uint64_t index = 0, count = 0, term = 0;
     (void)lkv_msg_u64(reply, "index", &index);
@@ -150,7 +161,7 @@ static void judge_append(const struct sim_call *op, const struct lkv_msg *reply)
 }
 
 static void judge_read(const struct sim_call *op, const struct lkv_msg *reply) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     uint64_t next = 0, first = 0, commit = 0;
     (void)lkv_msg_u64(reply, "next", &next);
     (void)lkv_msg_u64(reply, "first", &first);
@@ -160,8 +171,8 @@ static void judge_read(const struct sim_call *op, const struct lkv_msg *reply) {
         from = next; /* the log's beginning has moved since */
     }
     if (commit > world->model.commit) {
-        sim_world_fail(world, "%s shows %" PRIu64 ", committed is %" PRIu64, op->node->name, commit,
-                       world->model.commit);
+        sim_world_fail(world, "%s shows %" PRIu64 ", committed is %" PRIu64, sim_call_place(op),
+                       commit, world->model.commit);
         return;
     }
     if (op->from == 0 && lkv_msg_count(reply) > 0) {
@@ -169,15 +180,16 @@ static void judge_read(const struct sim_call *op, const struct lkv_msg *reply) {
         (void)lkv_msg_record(reply, 0, &record);
         from = record.index;
     }
-    sim_log_check_records(world, op->node->name, from, next, reply);
+    sim_log_check_records(world, sim_call_place(op), from, next, reply);
 }
 
 static void judge_span(const struct sim_call *op, const struct lkv_msg *reply) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     uint64_t first = 0, commit = 0;
     (void)lkv_msg_u64(reply, "first", &first);
     (void)lkv_msg_u64(reply, "commit", &commit);
-    if (commit > world->model.commit || commit < op->floor) {
+    uint64_t floor = op->how == LKV_LINEARIZABLE ? op->floor : 0;
+    if (commit > world->model.commit || commit < floor) {
         sim_world_fail(world,
                        "a span up to %" PRIu64 ", committed is %" PRIu64 "; it began after %" PRIu64
                        " was answered",
@@ -187,7 +199,7 @@ static void judge_span(const struct sim_call *op, const struct lkv_msg *reply) {
 
 /* Not done: it must never appear; in a session only this attempt was refused. */
 static void judge_refused(const struct sim_call *op) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     for (uint64_t i = 0; op->seq == 0 && i < op->count; i++) {
         struct sim_value *value = sim_model_value(&world->model, op->value + i);
         value->not_done = true;
@@ -199,7 +211,7 @@ static void judge_refused(const struct sim_call *op) {
 }
 
 void sim_log_judge(const struct sim_call *op, const struct lkv_msg *reply) {
-    struct sim_world *world = op->node->world;
+    struct sim_world *world = op->world;
     int rc = lkv_msg_rc(reply);
     enum lkv_outcome outcome = error_outcome(rc);
     world->counts.done += outcome == LKV_DONE;
@@ -274,39 +286,76 @@ static void free_kept(struct sim_tail *tail) {
     }
 }
 
-/* What a tail wants of its node. */
-static uint64_t now_ns_of(const struct lkv *db) {
-    return node_now((const struct node *)(const void *)db);
+/* The handle that it is to be opened on, or NULL. */
+static struct lkv *handle_for(struct sim_client *client, const struct sim_remote *remote) {
+    struct sim_node *node = &client->world->nodes[client->node];
+    if (remote != NULL) {
+        return remote->client != NULL ? client_handle(remote->client) : NULL;
+    }
+    return node->state == SIM_UP && !node->dying ? &node->node->handle : NULL;
 }
 
-static const struct lkv_ops tail_ops = {.submit = node_submit, .now_ns = now_ns_of};
+static void open_tail(struct sim_client *client, struct lkv *db) {
+    struct sim_tail *tail = &client->tail;
+    const struct tail_options options = {.from = tail->next,
+                                         .credit_bytes =
+                                             1 + prng_below(&client->world->prng_load, 8192),
+                                         .queue = tail->queue,
+                                         .tag = client};
+    int rc = tail_open(db, &options);
+    ASSERT(rc == 0);
+    tail->open = true;
+}
 
-void sim_log_follow(struct sim_client *client) {
+static void take_all(struct sim_client *client) {
+    for (struct lkv_msg *msg; !sim_world_failed(client->world) &&
+                              (msg = lkv_queue_next(client->tail.queue, 0)) != NULL;) {
+        take_tail(client, msg);
+    }
+}
+
+void sim_log_follow(struct sim_client *client, struct sim_remote *remote) {
     struct sim_world *world = client->world;
     struct sim_tail *tail = &client->tail;
     if (tail->queue == NULL) {
         int rc = lkv_queue_new(&tail->queue);
         ASSERT(rc == 0);
     }
-    for (struct lkv_msg *msg;
-         !sim_world_failed(world) && (msg = lkv_queue_next(tail->queue, 0)) != NULL;) {
-        take_tail(client, msg);
-    }
+    take_all(client);
     if (prng_below(&world->prng_load, 4) == 0) {
         free_kept(tail);
     }
-    struct sim_node *node = &world->nodes[client->node];
-    if (tail->open || node->state != SIM_UP || node->dying) {
+    struct lkv *db = handle_for(client, remote);
+    if (!tail->open && db != NULL) {
+        tail->node = client->node;
+        tail->remote = remote;
+        open_tail(client, db);
+    }
+}
+
+/* What the tail had sent before is taken first, so that it is known whether it has ended by itself. */
+void sim_log_cancel(struct sim_client *client) {
+    struct sim_world *world = client->world;
+    struct sim_tail *tail = &client->tail;
+    if (tail->queue == NULL) {
         return;
     }
-    const struct tail_options options = {.from = tail->next,
-                                         .credit_bytes = 1 + prng_below(&world->prng_load, 8192),
-                                         .queue = tail->queue,
-                                         .tag = client};
-    node->node->handle.ops = &tail_ops;
-    int rc = tail_open(&node->node->handle, &options);
-    ASSERT(rc == 0);
-    tail->open = true;
+    take_all(client);
+    const struct sim_node *node = &world->nodes[tail->node];
+    bool here = tail->remote != NULL ? tail->remote->client != NULL
+                                     : node->state != SIM_DOWN && !node->dying;
+    if (!tail->open || !here || sim_world_failed(world)) {
+        return;
+    }
+    struct lkv *db =
+        tail->remote != NULL ? client_handle(tail->remote->client) : &node->node->handle;
+    int rc = lkv_cancel(db, client);
+    take_all(client);
+    world->counts.canceled++;
+    if (rc != 0 || tail->open) {
+        sim_world_fail(world, "a tail is canceled: %s, and has %s", error_name(rc),
+                       tail->open ? "no end" : "ended");
+    }
 }
 
 void sim_log_fini(struct sim_client *client) {

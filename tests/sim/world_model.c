@@ -122,6 +122,10 @@ static bool understand(struct sim_entry *seen, struct slice payload) {
         seen->value_print = crc32c(0, command.value);
         return true;
     }
+    if (command.end.size == 1 && command.end.data[0] == 0) { /* up to the last key */
+        seen->end = SIM_KEYS_MAX;
+        return true;
+    }
     return command.end.size == 0 || sim_key_number(command.end, &seen->end);
 }
 

@@ -181,6 +181,7 @@ void sim_node_start(struct sim_node *node) {
     node->state = SIM_UP;
     node->loop.base.events = node_loop_events(node->node);
     sim_world_tell(world, "%s: starts, life %u", node->name, node->lives);
+    sim_handle_begin(node);
     sim_check_life_begins(node);
     sim_program_begin(node);
     node_turn(node->node);

@@ -30,6 +30,8 @@ struct sim_plan sim_plan_calm(uint64_t seed) {
         .value_bytes_max = 64,
         .op_pause_ns = 100 * MS_NS,
         .timeout_ms = 2000,
+        .remote_permille = 1000,
+        .remote_connections = 1,
         .fault_pause_ms = 1000,
         .fault_ms_max = 3000,
     };
@@ -99,6 +101,13 @@ static void draw_sessions(struct prng *prng, struct sim_plan *plan) {
     plan->session_ttl_ms = PICK(prng, 1000, 3000, 60000);
 }
 
+static void draw_remotes(struct prng *prng, struct sim_plan *plan) {
+    plan->remotes = (size_t)PICK(prng, 0, 1, 2, 3);
+    plan->remote_permille = (uint32_t)PICK(prng, 300, 700, 1000);
+    plan->remote_connections = (size_t)PICK(prng, 1, 1, 2, 4);
+    plan->more_permille = (uint32_t)PICK(prng, 0, 0, 100, 400);
+}
+
 struct sim_plan sim_plan_swarm(uint64_t seed) {
     struct prng prng = prng_of(seed ^ UINT64_C(0x5eed5eed5eed5eed));
     struct sim_plan plan = sim_plan_calm(seed);
@@ -112,6 +121,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     plan.late_permille = (uint32_t)PICK(&prng, 0, 0, 300, 1000);
     plan.upgrade_permille = (uint32_t)PICK(&prng, 0, 0, 100, 500);
     plan.keep_permille = (uint32_t)PICK(&prng, 0, 0, 100, 900);
+    draw_remotes(&prng, &plan);
     return plan;
 }
 

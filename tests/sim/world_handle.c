@@ -1,0 +1,29 @@
+/* The handle of a simulated node, as lib/open.c makes it: for the verbs that are answered on the caller's
+ * thread, and for tails. Nothing that waits may be called on it: there is one thread. */
+#include "tests/sim/world.h"
+
+static uint64_t now_ns(const struct lkv *handle) {
+    return node_now((const struct node *)(const void *)handle);
+}
+
+static void consumed(struct lkv *handle) {
+    loop_wake(((struct node *)(void *)handle)->world.loop);
+}
+
+static const struct lkv_ops kv_ops = {.submit = node_submit,
+                                      .now_ns = now_ns,
+                                      .get_copy = node_get_copy,
+                                      .get_local = node_get_local,
+                                      .consumed = consumed};
+
+static const struct lkv_ops log_ops = {
+    .submit = node_submit, .now_ns = now_ns, .consumed = consumed};
+
+void sim_handle_begin(struct sim_node *node) {
+    struct lkv *handle = &node->node->handle;
+    handle->ops = node->world->plan.log_mode ? &log_ops : &kv_ops;
+    handle->timeout_ms = node->options.timeout_ms;
+    handle->key_bytes_max = node->options.key_bytes_max;
+    handle->value_bytes_max = node->options.value_bytes_max;
+    handle->sessions_max = node->options.sessions_max;
+}
