@@ -127,6 +127,18 @@ struct forward {
     bool broken; /* closed at the turn's end, not inside its own callback */
 };
 
+/* The leader did not take it; another one may. Who wants to hear that at once (a client) asks again
+ * itself, and keeps its appends in order by what it has heard of: one that was kept back here would be
+ * overtaken by those that come behind it. */
+static void ask_again(struct node *node, struct request *request, const char *why) {
+    if (request->no_park) {
+        request_fail(request, LKV_ENOLEADER,
+                     "it was passed on to the leader, which did not take it: %s", why);
+    } else {
+        park(node, request);
+    }
+}
+
 static void on_forward_lost(void *arg, struct request *request, bool sent, int rc) {
     struct node *node = ((struct forward *)arg)->node;
     bool again = !sent || request_may_repeat(request);
@@ -139,14 +151,16 @@ static void on_forward_lost(void *arg, struct request *request, bool sent, int r
     } else if (rc == LKV_ETIMEOUT) {
         request_fail(request, LKV_ETIMEOUT, "timed out before it reached the leader");
     } else {
-        park(node, request);
+        ask_again(node, request, error_text(rc));
     }
 }
 
 static void on_forward_refused(void *arg, struct request *request) {
     struct node *node = ((struct forward *)arg)->node;
-    msg_clear(request->reply); /* another node may yet do it */
-    park(node, request);
+    char why[REASON_SIZE];
+    (void)snprintf(why, sizeof(why), "%s", lkv_msg_text(request->reply));
+    msg_clear(request->reply);
+    ask_again(node, request, why);
 }
 
 static void on_forward_up(void *arg) {

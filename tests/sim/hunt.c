@@ -89,6 +89,7 @@ static void add(struct sim_summary *total, const struct sim_summary *one) {
     total->counts.ended += one->counts.ended;
     total->counts.digests += one->counts.digests;
     total->counts.canceled += one->counts.canceled;
+    total->counts.repeats += one->counts.repeats;
     for (size_t i = 0; i < SIM_FAULTS; i++) {
         total->counts.faults[i] += one->counts.faults[i];
     }
@@ -145,10 +146,10 @@ static void report(const struct sim_hunt *hunt, double seconds) {
     printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers\n", counts->rots,
            counts->filled);
     printf("by the client protocol: %" PRIu64 " operations, %" PRIu64 " done, %" PRIu64
-           " sessions taken up again; %" PRIu64 " sessions closed, %" PRIu64 " digests, %" PRIu64
-           " tails canceled\n",
-           counts->remote_ops, counts->remote_done, counts->resumed, counts->ended, counts->digests,
-           counts->canceled);
+           " sessions taken up again, %" PRIu64 " streams repeated; %" PRIu64
+           " sessions closed, %" PRIu64 " digests, %" PRIu64 " tails canceled\n",
+           counts->remote_ops, counts->remote_done, counts->resumed, counts->repeats, counts->ended,
+           counts->digests, counts->canceled);
     if (counts->undecided > 0) {
         printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
                counts->undecided);

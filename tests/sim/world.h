@@ -169,7 +169,7 @@ struct sim_counts {
     uint64_t faults[SIM_FAULTS];
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired, kept;
-    uint64_t remote_ops, remote_done, resumed, ended, digests, canceled;
+    uint64_t remote_ops, remote_done, resumed, ended, digests, canceled, repeats;
     uint64_t rots, filled; /* entries */
     uint64_t undecided;    /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;

@@ -69,7 +69,7 @@ static void strike(struct sim_remote *remote, enum sim_fault_kind kind) {
     } else if (kind == SIM_RESET) {
         (void)sim_net_reset(&world->net, remote->host);
     } else if (kind == SIM_REPLAY) {
-        (void)sim_net_replay_client(&world->net, sim_remote_repeatable);
+        world->counts.repeats += sim_net_replay_client(&world->net, sim_remote_repeatable);
     } else if (kind == SIM_CUT_ONE_WAY) {
         cut_from(remote, one, there, !there);
     } else {

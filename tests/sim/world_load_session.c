@@ -94,13 +94,31 @@ static void ended(const struct sim_call *op, int rc) {
     }
 }
 
+/* Each attempt so far was refused for certain: then the write is not there, until it is sent again. (What
+ * the network repeats of a client's calls is an attempt that nobody knows of.) */
+static void check_refused(struct sim_world *world, const struct sim_doubt *doubt) {
+    const struct sim_value *value = sim_model_value(&world->model, doubt->value);
+    bool replays = world->plan.remotes > 0 && world->plan.weights[SIM_REPLAY] > 0;
+    if (!doubt->maybe_done && !replays && doubt->value != 0 && value->committed != 0) {
+        sim_world_fail(world,
+                       "number %" PRIu64 ", value %" PRIu64
+                       ", was reported as not done by all that were asked, it is at %" PRIu64,
+                       doubt->seq, doubt->value, value->committed);
+    }
+}
+
 static void written(struct sim_call *op, int rc) {
     struct sim_client *client = op->client;
     struct sim_world *world = op->world;
     for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
-        if (client->doubts[i].seq == op->seq) {
-            client->doubts[i].under_way = false;
-            client->doubts[i].seq = rc == 0 ? 0 : op->seq;
+        struct sim_doubt *doubt = &client->doubts[i];
+        if (doubt->seq == op->seq) {
+            doubt->under_way = false;
+            doubt->maybe_done = doubt->maybe_done || error_outcome(rc) == LKV_UNKNOWN;
+            if (rc != 0) {
+                check_refused(world, doubt);
+            }
+            doubt->seq = rc == 0 ? 0 : op->seq;
         }
     }
     struct sim_session *session = sim_session_find(&world->model.sessions, op->session);
@@ -146,6 +164,7 @@ static bool is_place_of(const struct sim_client *client, const struct sim_remote
 
 static struct sim_call *repeat(struct sim_client *client, struct sim_node *node,
                                struct sim_remote *remote, struct sim_doubt *doubt) {
+    check_refused(client->world, doubt);
     struct sim_call *op =
         sim_call_new(client->world, node, remote, (enum sim_call_kind)doubt->kind, doubt->key);
     op->end = doubt->end;

@@ -32,6 +32,7 @@ int sim_sessions_commit(struct sim_sessions *sessions, const struct kv_command *
 struct sim_doubt {
     uint64_t seq; /* 0: free */
     bool under_way;
+    bool maybe_done; /* some attempt may have taken effect */
     int kind;
     uint32_t key, end, count;
     uint64_t value, floor;
