@@ -271,15 +271,28 @@ static bool program_acts(const struct node *node, uint64_t term) {
     return term > role->term && (role->kind == ROLE_READY || role_gate_closed(role));
 }
 
-/* Gives the restart to the log thread once nothing of the old log waits to be written before it, also
- * not for room on a full disk: entries of the old log do not fit behind the image. */
+/* Nothing of the old log waits to be written, also not for room on a full disk: entries of the old log do
+ * not fit behind the image. And no image of our own is being written: a newer one would let go the
+ * entries by which this one joins the log. */
+static bool may_restart(const struct node *node) {
+    return node->installing && !node->restart_given && !node->closing &&
+           node_now(node) >= node->install_retry_ns && node->batch.no == 0 &&
+           node->jobs_in_flight == 0 && list_empty(&node->full_jobs) && !node->reading_for_apply &&
+           !node->image_running;
+}
+
+/* Gives the restart to the log thread. */
 void node_image_receive_turn(struct node *node) {
-    if (!node->installing || node->restart_given || node->closing ||
-        node_now(node) < node->install_retry_ns || node->batch.no != 0 ||
-        node->jobs_in_flight > 0 || !list_empty(&node->full_jobs) || node->reading_for_apply) {
+    struct image_receive *receive = node->receive;
+    if (!may_restart(node)) {
         return;
     }
-    struct image_receive *receive = node->receive;
+    if (receive->index <= node->image_index) { /* our own became durable meanwhile (rule 14, P2) */
+        node->installing = false;
+        answer(receive, receive->size, IMAGE_ACK_INSTALLED);
+        receive_free(node);
+        return;
+    }
     if (program_acts(node, receive->term)) {
         return; /* what frees the message wakes the loop */
     }
