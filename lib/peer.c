@@ -654,6 +654,11 @@ static uint64_t link_timer(struct link *link, uint64_t now_ns) {
     if (link->hello_came && link->peer->silences < SILENCES_MAX) {
         link->peer->silences++; /* it may live and not answer: then not all too often */
     }
+    if (link->hello_came && link->peer->in != NULL) {
+        /* Its answers come on that one, where a length that was changed on the way may wait for bytes that
+         * nobody sends. The peer itself waits for no answers and would never notice. */
+        link_gone(link->peer->in, true);
+    }
     link_gone(link, true);
     return UINT64_MAX;
 }

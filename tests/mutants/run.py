@@ -43,7 +43,7 @@ NETS = {
     "log": (["unit_log_crash_long"],
             _hunt("unit_log_crash_long", "LOG_CRASH_SEEDS", (3000, 100000))),
     "sim": (["simulate"],
-            [({}, ["simulate", "--seeds", seeds]) for seeds in ("1..60", "61..600", "601..3000")]),
+            [({}, ["simulate", "--world", "plain", "--seeds", seeds]) for seeds in ("1..60", "61..600", "601..3000")]),
 }
 # All executables of a kind, by the beginning of their names; those that hunt by themselves have nets.
 UNITS = {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,12 +39,24 @@ static void play(const struct sim_hunt *hunt, uint64_t seed, struct sim_summary 
     }
 }
 
+/* The next one that the filter lets through. */
+static uint64_t next_seed(struct sim_hunt *hunt) {
+    while (hunt->wanted != NULL && hunt->next < hunt->last) {
+        struct sim_plan plan = hunt->plan_of(hunt->next);
+        if (hunt->wanted(&plan)) {
+            break;
+        }
+        hunt->next++;
+    }
+    return hunt->next++;
+}
+
 static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
     int fds[2];
     if (pipe(fds) != 0) {
         exit(2);
     }
-    child->seed = hunt->next++;
+    child->seed = next_seed(hunt);
     (void)fflush(stdout);
     child->pid = fork();
     if (child->pid == 0) {
@@ -57,42 +70,6 @@ static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
     }
     (void)close(fds[1]);
     child->result_fd = fds[0];
-}
-
-static void add(struct sim_summary *total, const struct sim_summary *one) {
-    total->virtual_ns += one->virtual_ns;
-    total->events += one->events;
-    total->counts.ops += one->counts.ops;
-    total->counts.done += one->counts.done;
-    total->counts.negative += one->counts.negative;
-    total->counts.not_done += one->counts.not_done;
-    total->counts.unknown += one->counts.unknown;
-    total->counts.leaders += one->counts.leaders;
-    total->counts.starts += one->counts.starts;
-    total->counts.images += one->counts.images;
-    total->counts.sessions += one->counts.sessions;
-    total->counts.repeated += one->counts.repeated;
-    total->counts.kept += one->counts.kept;
-    total->counts.expired += one->counts.expired;
-    total->counts.undecided += one->counts.undecided;
-    total->counts.rots += one->counts.rots;
-    total->counts.filled += one->counts.filled;
-    total->counts.records += one->counts.records;
-    total->counts.voids += one->counts.voids;
-    total->counts.tailed += one->counts.tailed;
-    total->counts.truncated += one->counts.truncated;
-    total->counts.held += one->counts.held;
-    total->counts.drops += one->counts.drops;
-    total->counts.remote_ops += one->counts.remote_ops;
-    total->counts.remote_done += one->counts.remote_done;
-    total->counts.resumed += one->counts.resumed;
-    total->counts.ended += one->counts.ended;
-    total->counts.digests += one->counts.digests;
-    total->counts.canceled += one->counts.canceled;
-    total->counts.repeats += one->counts.repeats;
-    for (size_t i = 0; i < SIM_FAULTS; i++) {
-        total->counts.faults[i] += one->counts.faults[i];
-    }
 }
 
 static void fail(struct sim_hunt *hunt, uint64_t seed, int status, const char *what) {
@@ -109,7 +86,11 @@ static void finish(struct sim_hunt *hunt, struct sim_hunt_child *child, int stat
     (void)close(child->result_fd);
     child->pid = 0;
     hunt->seeds++;
-    add(&hunt->total, &summary);
+    struct sim_plan plan = hunt->plan_of(child->seed);
+    hunt->log_seeds += plan.log_mode;
+    hunt->rot_seeds += plan.rot_budget != SIM_ROT_NONE;
+    hunt->any_seeds += plan.rot_budget == SIM_ROT_ANY;
+    sim_summary_add(&hunt->total, &summary);
     if (status != 0) {
         fail(hunt, child->seed, status, told ? summary.failure : "it crashed or did not end");
     }
@@ -129,6 +110,26 @@ static bool more(const struct sim_hunt *hunt) {
            hunt->failures < 8 && enough == 0;
 }
 
+static void report_worlds(const struct sim_hunt *hunt) {
+    const struct sim_counts *counts = &hunt->total.counts;
+    for (size_t i = 0; i < sim_fired_kinds(); i++) {
+        if (sim_fired(&hunt->total, i) == 0) {
+            printf("never: %s\n", sim_fired_name(i));
+        }
+    }
+    printf("%" PRIu64 " seeds of log mode, %" PRIu64 " with rot, %" PRIu64
+           " without a budget (%" PRIu64 " ended with a report); %" PRIu64
+           " majorities healed alone (%" PRIu64 " could do nothing without the others)\n",
+           hunt->log_seeds, hunt->rot_seeds, hunt->any_seeds, counts->reports, counts->majorities,
+           counts->excused);
+    struct rusage used;
+    if (getrusage(RUSAGE_CHILDREN, &used) == 0) {
+        printf("%.0f s of processor time\n",
+               (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
+    }
+}
+
 static void report(const struct sim_hunt *hunt, double seconds) {
     const struct sim_counts *counts = &hunt->total.counts;
     printf("%" PRIu64 " seeds, %.2f hours simulated in %.1f s, %" PRIu64 " events, %" PRIu64
@@ -140,8 +141,8 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            counts->ops, counts->done, counts->negative, counts->not_done, counts->unknown,
            counts->leaders, counts->starts, counts->images, counts->sessions, counts->repeated,
            counts->expired, counts->kept);
-    for (size_t i = 0; i < SIM_FAULTS; i++) {
-        printf(" %s %" PRIu64, sim_fault_name((enum sim_fault_kind)i), counts->faults[i]);
+    for (size_t i = 0; i < sim_fired_kinds(); i++) {
+        printf(" %s %" PRIu64, sim_fired_name(i), sim_fired(&hunt->total, i));
     }
     printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers\n", counts->rots,
            counts->filled);
@@ -150,6 +151,7 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            " sessions closed, %" PRIu64 " digests, %" PRIu64 " tails canceled\n",
            counts->remote_ops, counts->remote_done, counts->resumed, counts->repeats, counts->ended,
            counts->digests, counts->canceled);
+    report_worlds(hunt);
     if (counts->undecided > 0) {
         printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
                counts->undecided);

@@ -20,9 +20,10 @@ struct sim_hunt {
     size_t jobs;         /* processes at once */
     bool twice;          /* each one again: it must tell the same story */
     struct sim_plan (*plan_of)(uint64_t seed);
+    bool (*wanted)(const struct sim_plan *plan); /* NULL: all; others are passed over */
 
     struct sim_summary total;
-    uint64_t seeds, failures;
+    uint64_t seeds, failures, log_seeds, rot_seeds, any_seeds;
     uint64_t failed[32];
     struct sim_hunt_child children[SIM_JOBS_MAX];
 };

@@ -10,8 +10,9 @@
  *                                   one two times, and the two must be the same
  *   simulate --calm M               no faults: three nodes, 20 operations a second, M virtual minutes
  *   ... --jobs J                    processes at once; by default one for each core
- *   ... --rot                       seeds of a world whose disks rot
- *   ... --log                       seeds of a world of log mode
+ *   ... --rot, --log                only those of the seeds whose disks rot; that are of log mode
+ *   ... --world NAME                another world than `mixed`, where each seed draws what there is:
+ *                                   plain, rot, log, log-rot; a seed is another story in each of them
  *
  * Exit code 1 when a seed fails: the seed, what is wrong, and the last events before it are printed. */
 #include "tests/sim/hunt.h"
@@ -27,14 +28,19 @@
 
 enum { STORY_LINES = 120, SHRINK_TRIALS = 400, SETS_MAX = 64 };
 
-/* What a seed stands for: with --rot or --log another world. */
-static struct sim_plan (*plan_of)(uint64_t seed) = sim_plan_swarm;
+/* What a seed stands for. */
+static sim_plan_maker *plan_of = sim_plan_mixed;
+static bool only_rot, only_log;
 
+static bool wanted(const struct sim_plan *plan) {
+    return (!only_rot || plan->rot_budget != SIM_ROT_NONE) && (!only_log || plan->log_mode);
+}
+
+/* For a command line; empty when it need not be said. */
 static const char *world_text(void) {
-    return plan_of == sim_plan_rot       ? " --rot"
-           : plan_of == sim_plan_log     ? " --log"
-           : plan_of == sim_plan_log_rot ? " --log --rot"
-                                         : "";
+    static char text[32];
+    (void)snprintf(text, sizeof(text), " --world %s", sim_world_name(plan_of));
+    return plan_of == sim_plan_mixed ? "" : text;
 }
 
 /* ------------------------------------------------------------------ one seed */
@@ -96,7 +102,8 @@ static int play_calm(uint64_t minutes) {
 static int usage(void) {
     fprintf(stderr, "usage: simulate --seed S [--story] [--set NAME=VALUE ...] | --shrink S | "
                     "--seeds A..B [--twice] | --named TEXT --count N [--twice] | "
-                    "--minutes N | --calm M [--jobs J] [--rot] [--log]\n");
+                    "--minutes N | --calm M [--jobs J] [--rot] [--log]\n"
+                    "       [--world mixed|plain|rot|log|log-rot]\n");
     return 2;
 }
 
@@ -113,7 +120,8 @@ static int hunt_seeds(uint64_t first, uint64_t last, double minutes,
                             .last = last,
                             .jobs = arguments->jobs,
                             .twice = arguments->twice,
-                            .plan_of = plan_of};
+                            .plan_of = plan_of,
+                            .wanted = wanted};
     hunt.until = minutes > 0 ? sim_clock_s() + minutes * 60 : 0;
     int failed = sim_hunt_run(&hunt);
     if (failed != 0) {
@@ -143,6 +151,9 @@ static bool take(struct arguments *arguments, const char *name, const char *valu
     if (strcmp(name, "--set") == 0 && arguments->sets < SETS_MAX) {
         arguments->set[arguments->sets++] = value;
         return true;
+    }
+    if (strcmp(name, "--world") == 0) {
+        return sim_world_named(value, &plan_of);
     }
     if (strcmp(name, "--jobs") == 0) {
         arguments->jobs = strtoul(value, NULL, 10);
@@ -180,9 +191,9 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--twice") == 0) {
             arguments.twice = true;
         } else if (strcmp(argv[i], "--rot") == 0) {
-            plan_of = plan_of == sim_plan_log ? sim_plan_log_rot : sim_plan_rot;
+            only_rot = true;
         } else if (strcmp(argv[i], "--log") == 0) {
-            plan_of = plan_of == sim_plan_rot ? sim_plan_log_rot : sim_plan_log;
+            only_log = true;
         } else if (i + 1 >= argc || !take(&arguments, argv[i], argv[i + 1])) {
             return usage();
         } else {

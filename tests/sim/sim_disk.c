@@ -39,6 +39,7 @@ static struct fate begin(struct sim_disk *sim, enum sim_op kind, uint64_t bytes)
     spend(sim, kind, bytes);
     uint64_t op = sim->ops++;
     if (op >= sim->crash_at) {
+        sim->counts.crashes++;
         sim->crashed = true;
         return (struct fate){.rc = LKV_EIO, .partly = true};
     }
@@ -54,6 +55,8 @@ static struct fate begin(struct sim_disk *sim, enum sim_op kind, uint64_t bytes)
     if (!fault->lasting) {
         fault->kinds = 0;
     }
+    sim->counts.errors++;
+    sim->counts.failed_syncs += kind == SIM_SYNC;
     return (struct fate){.rc = rc, .partly = true};
 }
 
@@ -178,6 +181,7 @@ static int sim_read(struct disk_file *handle, uint64_t offset, void *into, size_
         uint64_t left = cache->size - offset;
         size_t fits = left < size ? (size_t)left : size;
         if (sim_inode_bad(inode, offset, fits, false)) {
+            sim->counts.bad_reads++;
             return end(sim, LKV_EIO);
         }
         *got = fits;
@@ -216,6 +220,7 @@ static int write_parts(struct sim_disk *sim, struct sim_inode *inode, uint64_t o
             sim_inode_dirty(inode, offset, fits);
         }
         if (fits < size) {
+            sim->counts.no_space++;
             return LKV_ENOSPACE;
         }
         offset += size;
@@ -290,6 +295,7 @@ static int sim_truncate(struct disk_file *handle, uint64_t size) {
     struct sim_inode *inode = &file->sim->inodes[file->inode];
     if (fate.rc == 0 && fitting(file->sim, inode, 0, size) < size) {
         fate.rc = LKV_ENOSPACE;
+        file->sim->counts.no_space++;
     }
     if (fate.rc == 0) {
         set_size(inode, size);

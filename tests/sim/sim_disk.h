@@ -45,6 +45,15 @@ enum sim_op {
     SIM_ANY = (1 << 13) - 1
 };
 
+/* What befell it, of all its lives. */
+struct sim_disk_counts {
+    uint64_t lost_sectors, torn_sectors, lost_names; /* in power cuts, and in syncs that failed */
+    uint64_t crashes;                                /* within an operation */
+    uint64_t errors, failed_syncs, bad_reads, no_space;
+    uint64_t evicted; /* sectors whose cache was another than the medium */
+};
+const struct sim_disk_counts *sim_disk_counts(const struct sim_disk *sim);
+
 uint64_t sim_disk_op_count(const struct sim_disk *sim);
 uint64_t sim_disk_sync_count(const struct sim_disk *sim); /* of files */
 size_t sim_disk_open_files(const struct sim_disk *sim);

@@ -5,6 +5,10 @@
 
 #include <stdlib.h>
 
+const struct sim_disk_counts *sim_disk_counts(const struct sim_disk *sim) {
+    return &sim->counts;
+}
+
 uint64_t sim_disk_op_count(const struct sim_disk *sim) {
     return sim->ops;
 }
@@ -66,6 +70,8 @@ void sim_disk_power_cut(struct sim_disk *sim) {
     for (size_t i = 0; i < sim->change_count; i++) {
         if (sim_change_may(sim, &sim->changes[i], prng_below(&sim->prng, 4) < chance)) {
             sim_change_apply(&sim->medium, &sim->changes[i]);
+        } else {
+            sim->counts.lost_names++;
         }
         sim_change_fini(&sim->changes[i]);
     }
@@ -130,6 +136,7 @@ void sim_disk_evict(struct sim_disk *sim) {
                 uint64_t left = inode->medium.size - offset;
                 memcpy(sector, inode->medium.data + offset, (size_t)(left < size ? left : size));
             }
+            sim->counts.evicted += memcmp(inode->cache.data + offset, sector, (size_t)size) != 0;
             memcpy(inode->cache.data + offset, sector, (size_t)size);
         }
     }

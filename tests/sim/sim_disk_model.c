@@ -242,11 +242,13 @@ void sim_inode_settle_some(struct sim_disk *sim, struct sim_inode *inode, bool t
     uint64_t chance = prng_below(&sim->prng, 5);
     for (uint64_t n = 0; n < inode->dirty_count; n++) {
         if (!inode->dirty[n] || prng_below(&sim->prng, 4) >= chance) {
+            sim->counts.lost_sectors += inode->dirty[n];
             continue;
         }
         uint64_t bytes = SIM_SECTOR;
         if (tear && prng_below(&sim->prng, 8) == 0) {
             bytes = prng_below(&sim->prng, SIM_SECTOR);
+            sim->counts.torn_sectors++;
             tear = false;
         }
         sim_inode_settle(inode, n, bytes);

@@ -86,6 +86,7 @@ struct sim_disk {
     uint64_t capacity;
     bool ignore_sync, ignore_sync_dir, lose_next_write;
     int64_t misdirect;
+    struct sim_disk_counts counts;
     struct sim_disk_latency latency;
     uint64_t spent_ns;
     size_t open_files;

@@ -22,6 +22,7 @@ uint64_t sim_net_latency(struct sim_net *net) {
     uint64_t spread_ns = options->latency_max_ns - options->latency_min_ns;
     uint64_t ns = options->latency_min_ns + prng_below(&net->prng, spread_ns + 1);
     bool spike = prng_below(&net->prng, 1000) < options->spike_permille;
+    net->counts.spikes += spike;
     return spike ? ns + prng_below(&net->prng, options->spike_ns + 1) : ns;
 }
 
@@ -95,7 +96,7 @@ static int net_connect_sim(struct net *base, const char *address,
     struct sim_conn *conn = sim_conn_new(host);
     conn->events = *events;
     conn->arg = arg;
-    conn->attached = true;
+    conn->attached = conn->dialed = true;
     conn->peer_host = to->number;
     (void)snprintf(conn->address, sizeof(conn->address), "%s", address);
     sim_event_in(host->network->time, &conn->event, sim_net_latency(host->network));

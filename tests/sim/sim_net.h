@@ -41,6 +41,10 @@ struct sim_net_options {
     size_t window_bytes;     /* in flight on a stream at most */
     uint32_t split_permille; /* of chunks that arrive in pieces */
     bool retransmit_backoff; /* false: a healed path is noticed at once */
+    uint32_t loss_permille;  /* of chunks that are lost once, and sent again later */
+    /* Of frames between nodes, worse than any TCP: the core is to bear it (N16). */
+    uint32_t frame_drop_permille, frame_double_permille, frame_swap_permille;
+    uint32_t frame_change_permille; /* one bit is flipped: the checksum has to notice */
 };
 
 /* The first bytes that a host once sent to another on a connection that it had dialed (N11). */
@@ -52,6 +56,9 @@ struct sim_recording {
 
 struct sim_net_counts {
     uint64_t bytes, connections, resets, refused, replays;
+    uint64_t spikes, losses, splits; /* of chunks */
+    uint64_t blocked;                /* deliveries that met a cut path */
+    uint64_t frames_dropped, frames_doubled, frames_swapped, frames_changed;
 };
 
 struct sim_net {
@@ -94,5 +101,9 @@ bool sim_net_replay(struct sim_net *net);
 /* The same of a recording of a client's calls, as far as they may be done twice: `repeatable` says how
  * many of the bytes from the first on are such. */
 bool sim_net_replay_client(struct sim_net *net, size_t (*repeatable)(struct slice bytes));
+
+/* The next frame that one sends to the other, on the connection that it dialed, says that it is a mebibyte
+ * longer than it is. */
+bool sim_net_stretch(struct sim_net *net, unsigned from, unsigned to);
 
 #endif

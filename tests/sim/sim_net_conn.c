@@ -112,6 +112,11 @@ void sim_conn_push(struct sim_conn *to, const uint8_t *bytes, size_t size) {
     struct sim_net *net = to->host->network;
     struct sim_chunk *chunk = must(malloc(sizeof(*chunk) + size));
     uint64_t at_ns = net->time->now_ns + sim_net_latency(net);
+    while (net->options.loss_permille > 0 &&
+           prng_below(&net->prng, 1000) < net->options.loss_permille) {
+        at_ns += RTO_MIN_NS; /* what is behind it waits as well */
+        net->counts.losses++;
+    }
     to->last_ns = at_ns > to->last_ns ? at_ns : to->last_ns;
     chunk->at_ns = to->last_ns;
     chunk->size = size;
@@ -169,6 +174,7 @@ void sim_conn_flush(struct sim_conn *conn) {
     }
     size_t window = conn->host->network->options.window_bytes;
     size_t sent = 0;
+    sim_conn_shape(conn);
     while (conn->peer != NULL && sent < conn->out_size && conn->peer->chunk_bytes < window) {
         size_t size = window - conn->peer->chunk_bytes;
         size = size < conn->out_size - sent ? size : conn->out_size - sent;
@@ -183,6 +189,7 @@ void sim_conn_flush(struct sim_conn *conn) {
         memmove(conn->out, conn->out + sent, conn->out_size - sent);
         conn->out_size -= sent;
     }
+    conn->shaped = conn->out_size;
     if (conn->let_go && conn->out_size == 0) {
         sim_conn_close(conn, SIM_END_FIN);
     } else if (has_drained(conn) && !sim_event_planned(&conn->drain)) {
@@ -221,6 +228,7 @@ static void lost(struct sim_conn *conn) {
         pause_ns = 5 * MS_NS;
     }
     conn->attempts++;
+    conn->host->network->counts.blocked++;
     sim_event_in(conn->host->network->time, &conn->event,
                  pause_ns < RTO_MAX_NS ? pause_ns : RTO_MAX_NS);
 }
@@ -236,6 +244,7 @@ static void give_pieces(struct sim_conn *conn, const struct sim_chunk *chunk) {
     struct sim_net *net = conn->host->network;
     size_t at = 0;
     if (prng_below(&net->prng, 1000) < net->options.split_permille) {
+        net->counts.splits++;
         for (int i = 0; i < PIECES_MAX && chunk->size - at > 1; i++) {
             size_t limit = prng_below(&net->prng, 2) == 0 ? 8 : chunk->size - at;
             limit = limit < chunk->size - at ? limit : chunk->size - at;

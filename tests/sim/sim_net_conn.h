@@ -31,6 +31,7 @@ struct sim_conn {
     unsigned peer_host;
     bool ghost; /* the other end is no host of ours: nothing that it is sent comes back */
     enum sim_conn_state state;
+    bool dialed;   /* by this end */
     bool accepted; /* by the listener of this end, which has not heard of it yet */
     bool attached, paused, let_go, closed;
     unsigned busy; /* callbacks on the stack: not freed before they return */
@@ -49,6 +50,9 @@ struct sim_conn {
     unsigned attempts; /* lost ones in a row */
     struct sim_event event, drain;
     struct sim_recording *recording; /* what this end sends, at first */
+    size_t shaped;                   /* bytes of `out` whose fate is decided */
+    bool stretch;                    /* the next frame gets a false length */
+    bool unshaped;                   /* it does not send frames */
 };
 
 struct sim_conn *sim_conn_new(struct sim_host *host);
@@ -63,6 +67,9 @@ void sim_conn_mark_dirty(struct sim_conn *conn);
 void sim_conn_plan(struct sim_conn *conn);
 void sim_conn_fire(struct sim_event *event);
 void sim_conn_fire_drain(struct sim_event *event);
+
+/* Decides what becomes of the frames that are written and not in flight yet (sim_net_frames.c). */
+void sim_conn_shape(struct sim_conn *conn);
 
 bool sim_net_blocked(const struct sim_net *net, unsigned from, unsigned to);
 uint64_t sim_net_latency(struct sim_net *net);

@@ -36,17 +36,42 @@ enum sim_fault_kind {
     SIM_DISK_STALL, /* syncs take long for a while */
     SIM_DISK_ERROR, /* one operation fails */
     SIM_DISK_FULL,
-    SIM_ROT, /* of what lies at rest */
+    SIM_ROT,      /* of what lies at rest */
+    SIM_CUT_SOME, /* paths at random, each in one direction */
+    SIM_EVICT,    /* the page cache forgets what it may */
     SIM_FAULTS
 };
 
 enum sim_rot_budget {
     SIM_ROT_NONE,
-    SIM_ROT_FEW,  /* a minority of the nodes, in any way */
-    SIM_ROT_APART /* all nodes, each in entries of its own */
+    SIM_ROT_FEW,   /* a minority of the nodes, in any way */
+    SIM_ROT_APART, /* all nodes, each in entries of its own */
+    SIM_ROT_ANY    /* no budget: all nodes, in any way; then only safety is asked for */
 };
 
-enum sim_rot_kind { SIM_ROT_BIT, SIM_ROT_ZERO, SIM_ROT_UNREADABLE, SIM_ROT_LOST };
+enum sim_rot_kind {
+    SIM_ROT_BIT,
+    SIM_ROT_ZERO,
+    SIM_ROT_UNREADABLE,
+    SIM_ROT_LOST,        /* the file */
+    SIM_ROT_UNWRITTEN,   /* a write that was said to be done, and never was */
+    SIM_ROT_MISDIRECTED, /* a write that went where another record lies */
+    SIM_ROT_KINDS
+};
+enum sim_rot_place {
+    SIM_ROT_IN_RECORD,
+    SIM_ROT_IN_HEADER,
+    SIM_ROT_IN_IMAGE,
+    SIM_ROT_IN_VOTE,
+    SIM_ROT_PLACES
+};
+
+/* What heals at the end, and what is asked for then. */
+enum sim_healing {
+    SIM_HEAL_ALL,      /* everything: all agree */
+    SIM_HEAL_MAJORITY, /* the rest stays as it is: progress */
+    SIM_HEAL_BOTH      /* one after the other */
+};
 
 const char *sim_fault_name(enum sim_fault_kind kind);
 
@@ -84,18 +109,29 @@ struct sim_plan {
     bool faults_at_founding;
     uint32_t weights[SIM_FAULTS]; /* 0: there is no such fault */
     enum sim_rot_budget rot_budget;
+    bool rot_writes; /* lost and misdirected writes, too; and what the page cache hides at first */
     uint64_t scrub_ms;
+    enum sim_healing healing;
+    uint64_t inflight_bytes; /* of proposals; 0: as by default */
+    uint32_t evict_permille; /* of starts after a kill: the page cache is not what it was */
 };
 
 /* Three nodes, a quick network, no faults, no clients. */
 struct sim_plan sim_plan_calm(uint64_t seed);
-/* Everything drawn from the seed. */
+/* Everything drawn from the seed, also which of the worlds below it is, and damage without a budget. */
+struct sim_plan sim_plan_mixed(uint64_t seed);
+/* Faults, but disks that keep what they have. */
 struct sim_plan sim_plan_swarm(uint64_t seed);
 /* The same, and disks that rot. */
 struct sim_plan sim_plan_rot(uint64_t seed);
 struct sim_plan sim_plan_log_rot(uint64_t seed);
 /* Appends, reads, tails and holds instead of keys. */
 struct sim_plan sim_plan_log(uint64_t seed);
+
+/* They by name: mixed, plain, rot, log, log-rot. */
+typedef struct sim_plan sim_plan_maker(uint64_t seed);
+bool sim_world_named(const char *name, sim_plan_maker **out);
+const char *sim_world_name(sim_plan_maker *maker);
 
 enum { SIM_TAIL_KEPT = 3 };
 
@@ -129,10 +165,18 @@ struct sim_node {
     bool damaged;     /* on purpose, and it may refuse to start */
     bool disk_failed; /* in this life, on purpose: it may stop */
     bool rot_wanted;  /* its disk rots as soon as that may be */
+    bool frozen;      /* of the minority that does not heal */
+    bool frozen_paused;
+    bool has_run;         /* founded, in some life */
+    bool maimed;          /* damaged in more than records: its log's end may be unknown */
+    bool has_stopped;     /* by itself, and said why */
+    bool end_unknown;     /* as it last said */
+    uint64_t image_index; /* durable, as far as was seen */
+    char refusal[600];    /* of its last start; empty when it went well */
     bool
         bad_sectors; /* somewhere: a write that meets one fails, and stops it until the next start */
     uint64_t seen_filled;
-    struct sim_event restart, death, disk_heals, supervise;
+    struct sim_event restart, death, disk_heals, supervise, freeze;
     struct sim_program program;
 
     /* What the checker saw of this life. */
@@ -173,6 +217,9 @@ struct sim_counts {
     uint64_t rots, filled; /* entries */
     uint64_t undecided;    /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
+    uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
+    uint64_t majorities, excused; /* that healed alone; that could rightly do nothing */
+    uint64_t reports;             /* without a budget: worlds that ended with a report of damage */
 };
 
 struct sim_world {
@@ -244,6 +291,8 @@ void sim_handle_begin(struct sim_node *node);
 void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind);
 void sim_faults_start(struct sim_world *world);
 void sim_world_heal(struct sim_world *world); /* everything, and starts what is down */
+void sim_net_calm(struct sim_world *world);   /* no more losses, no long delays */
+void sim_node_heal(struct sim_node *node);    /* its disk; and it starts */
 void sim_isolate(struct sim_world *world, unsigned node, uint64_t until_ns);
 void sim_disk_fill(struct sim_node *node, uint64_t room); /* it is full after so many bytes more */
 void sim_rejoin(struct sim_world *world, unsigned node);
@@ -257,6 +306,9 @@ bool sim_rot_image(struct sim_node *node, enum sim_rot_kind kind);
 bool sim_rot_vote(struct sim_node *node); /* one slot */
 void sim_rot_begin(struct sim_world *world, struct sim_node *node);
 void sim_rot_strike(struct sim_node *node); /* if it was begun and may be now */
+/* Sets held[i] for each committed entry i that is intact on the disk. False: of those that were never
+ * committed something is not. */
+bool sim_rot_mark_held(struct sim_node *node, bool *held);
 
 /* --- load (world_load.c) --- */
 void sim_load_start(struct sim_world *world);
@@ -305,7 +357,15 @@ void sim_check_state(struct sim_node *node); /* every key against the model */
 bool sim_world_converged(struct sim_world *world);
 void sim_check_end(struct sim_world *world); /* after all operations have finished */
 
+/* --- the healing of a majority (world_heal.c) --- */
+/* A majority heals, and has to make progress within 20 election timeouts; the others stay as they are. */
+void sim_world_majority(struct sim_world *world);
+void sim_world_thaw(struct sim_world *world); /* nobody is frozen any more */
+/* After damage without a budget: it goes on, or somebody says why not. */
+void sim_world_reported(struct sim_world *world);
+
 /* --- a whole story (world_run.c) --- */
+void sim_explain(struct sim_world *world, const char *what, uint64_t limit_ms);
 /* Founding, chaos, healing, convergence, and once more after a power cut of all: false when something
  * is wrong. */
 bool sim_world_play(struct sim_world *world);

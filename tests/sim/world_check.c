@@ -240,6 +240,9 @@ static void check_core(struct sim_node *node) {
     const struct node *n = node->node;
     struct raft_status status;
     raft_status(n->raft, &status);
+    node->has_run = true;
+    node->end_unknown = status.end_unknown;
+    node->image_index = n->image_index > node->image_index ? n->image_index : node->image_index;
     see_window(node);
     check_order(node, &status);
     see_commit(node, &status);

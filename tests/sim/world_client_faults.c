@@ -30,6 +30,8 @@ static uint32_t weight_of(const struct sim_plan *plan, enum sim_fault_kind kind)
     case SIM_DISK_ERROR:
     case SIM_DISK_FULL:
     case SIM_ROT:
+    case SIM_CUT_SOME:
+    case SIM_EVICT:
     case SIM_FAULTS: break;
     }
     return 0;

@@ -20,6 +20,8 @@ static const char *const names[SIM_FAULTS] = {
     [SIM_DISK_ERROR] = "disk-error",
     [SIM_DISK_FULL] = "disk-full",
     [SIM_ROT] = "rot",
+    [SIM_CUT_SOME] = "cut-some",
+    [SIM_EVICT] = "evict",
 };
 
 const char *sim_fault_name(enum sim_fault_kind kind) {
@@ -65,6 +67,18 @@ static void split(struct sim_world *world, uint64_t until_ns) {
     }
 }
 
+/* Some hear each other, some only listen; who can reach whom has no pattern. */
+static void cut_some(struct sim_world *world, uint64_t until_ns) {
+    uint64_t share = 1 + draw(world, 3);
+    for (unsigned a = 0; a < world->plan.nodes; a++) {
+        for (unsigned b = 0; b < world->plan.nodes; b++) {
+            if (a != b && draw(world, 4) < share) {
+                sim_net_cut(&world->net, a, b, until_ns);
+            }
+        }
+    }
+}
+
 static void network_fault(struct sim_world *world, enum sim_fault_kind kind, unsigned at) {
     unsigned other = (unsigned)draw(world, world->plan.nodes);
     uint64_t until_ns = world->time.now_ns + draw_ms(world) * MS_NS;
@@ -72,6 +86,8 @@ static void network_fault(struct sim_world *world, enum sim_fault_kind kind, uns
         sim_isolate(world, at, until_ns);
     } else if (kind == SIM_SPLIT) {
         split(world, until_ns);
+    } else if (kind == SIM_CUT_SOME) {
+        cut_some(world, until_ns);
     } else if (kind == SIM_RESET) {
         (void)sim_net_reset(&world->net, at);
     } else if (kind == SIM_REPLAY) {
@@ -97,7 +113,7 @@ static void fail_once(struct sim_world *world, struct sim_node *node) {
                                 SIM_OPEN, SIM_READ,  SIM_REMOVE,   SIM_SYNC | SIM_WRITE,
                                 SIM_ANY,  SIM_LIST,  SIM_TRUNCATE, SIM_SYNC};
     int kind = kinds[draw(world, sizeof(kinds) / sizeof(kinds[0]))];
-    if (world->plan.rot_budget != SIM_ROT_NONE) {
+    if (world->plan.rot_budget != SIM_ROT_NONE && world->plan.rot_budget != SIM_ROT_ANY) {
         /* What cannot be read counts as lost, and is the budget's to say. */
         kind &= ~(SIM_READ | SIM_OPEN | SIM_SIZE | SIM_LIST);
         kind = kind != 0 ? kind : SIM_SYNC;
@@ -162,7 +178,9 @@ void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind) {
     world->counts.faults[kind]++;
     if (kind <= SIM_PAUSE) {
         process_fault(world, kind, &world->nodes[at]);
-    } else if (kind <= SIM_REPLAY) {
+    } else if (kind == SIM_EVICT) {
+        sim_disk_evict(world->nodes[at].disk);
+    } else if (kind <= SIM_REPLAY || kind == SIM_CUT_SOME) {
         network_fault(world, kind, at);
     } else if (kind == SIM_ROT) {
         sim_rot_begin(world, &world->nodes[at]);
@@ -198,23 +216,32 @@ void sim_faults_start(struct sim_world *world) {
     sim_remote_faults_start(world);
 }
 
+void sim_net_calm(struct sim_world *world) {
+    struct sim_net_options *net = &world->net.options;
+    uint64_t quick_ns = world->plan.election_ms * MS_NS / 16;
+    net->spike_permille = net->loss_permille = 0;
+    net->frame_drop_permille = net->frame_double_permille = net->frame_swap_permille = 0;
+    net->frame_change_permille = 0;
+    net->window_bytes = (size_t)1024 * 1024; /* no heartbeat waits behind data */
+    net->latency_max_ns = net->latency_max_ns < quick_ns ? net->latency_max_ns : quick_ns;
+}
+
+void sim_node_heal(struct sim_node *node) {
+    sim_event_in(&node->world->time, &node->disk_heals, 0);
+    sim_disk_crash_at(node->disk, FOREVER);
+    if (node->state == SIM_DOWN) {
+        sim_node_restart_in(node, 0);
+    }
+}
+
 void sim_world_heal(struct sim_world *world) {
     sim_world_tell(world, "everything heals");
     sim_event_cancel(&world->time, &world->fault);
     sim_remote_faults_stop(world);
     sim_net_mend_all(&world->net);
     sim_programs_release(world);
-    struct sim_net_options *net = &world->net.options;
-    uint64_t quick_ns = world->plan.election_ms * MS_NS / 16;
-    net->spike_permille = 0;
-    net->window_bytes = (size_t)1024 * 1024; /* no heartbeat waits behind data */
-    net->latency_max_ns = net->latency_max_ns < quick_ns ? net->latency_max_ns : quick_ns;
+    sim_net_calm(world);
     for (size_t i = 0; i < world->plan.nodes; i++) {
-        struct sim_node *node = &world->nodes[i];
-        sim_event_in(&world->time, &node->disk_heals, 0);
-        sim_disk_crash_at(node->disk, FOREVER);
-        if (node->state == SIM_DOWN) {
-            sim_node_restart_in(node, 0);
-        }
+        sim_node_heal(&world->nodes[i]);
     }
 }

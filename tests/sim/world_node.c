@@ -54,6 +54,10 @@ static void restart_disk(struct sim_node *node, bool power) {
         sim_disk_power_cut(node->disk);
     } else {
         sim_disk_kill(node->disk);
+        uint32_t evict = node->world->plan.evict_permille;
+        if (evict > 0 && prng_below(&node->world->prng_life, 1000) < evict) {
+            sim_disk_evict(node->disk);
+        }
     }
     struct sim_disk_latency latency = node->world->plan.disk;
     sim_disk_set_latency(node->disk, &latency);
@@ -130,6 +134,7 @@ static bool may_refuse(const struct sim_node *node, int rc) {
 static void failed_start(struct sim_node *node, int rc, const struct reason *why) {
     struct sim_world *world = node->world;
     bool crashed = sim_disk_crashed(node->disk);
+    (void)snprintf(node->refusal, sizeof(node->refusal), "%s: %s", error_name(rc), why->text);
     sim_world_tell(world, "%s: does not start: %s: %s", node->name, error_name(rc), why->text);
     world->counts.refused++;
     sim_host_down(&world->net.hosts[node->number], false);
@@ -178,6 +183,7 @@ void sim_node_start(struct sim_node *node) {
         return;
     }
     node->failed_starts = 0;
+    node->refusal[0] = '\0';
     node->state = SIM_UP;
     node->loop.base.events = node_loop_events(node->node);
     sim_world_tell(world, "%s: starts, life %u", node->name, node->lives);
@@ -197,6 +203,9 @@ static void fire_restart(struct sim_event *event) {
 }
 
 void sim_node_restart_in(struct sim_node *node, uint64_t ms) {
+    if (node->frozen) {
+        return; /* what is dead stays dead */
+    }
     sim_event_in(&node->world->time, &node->restart, ms * MS_NS);
 }
 
@@ -229,7 +238,8 @@ void sim_node_stopped(struct sim_node *node) {
     if (!node->disk_failed && !node->damaged && !full_at_founding && !bad_sector) {
         sim_world_fail(world, "%s stopped: %s", node->name, node->node->stop_why.text);
     }
-    if (!sim_event_planned(&node->supervise)) {
+    node->has_stopped = true;
+    if (!sim_event_planned(&node->supervise) && !node->frozen) {
         sim_event_in(&world->time, &node->supervise, prng_below(&world->prng_life, 1500) * MS_NS);
     }
 }

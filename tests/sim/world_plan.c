@@ -150,3 +150,79 @@ struct sim_plan sim_plan_rot(uint64_t seed) {
 struct sim_plan sim_plan_log_rot(uint64_t seed) {
     return rotting(sim_plan_log(seed));
 }
+
+/* ------------------------------------------------------------------ all of it */
+
+static struct sim_plan draw_world_kind(struct prng *prng, uint64_t seed, bool *any) {
+    uint64_t at = prng_below(prng, 20);
+    bool log = prng_below(prng, 2) == 0;
+    *any = at >= 18;
+    return at < 8    ? sim_plan_swarm(seed)
+           : at < 11 ? sim_plan_log(seed)
+           : at < 15 ? sim_plan_rot(seed)
+           : at < 18 ? sim_plan_log_rot(seed)
+           : log     ? sim_plan_log_rot(seed)
+                     : sim_plan_rot(seed);
+}
+
+/* What TCP does not do to its bytes; and what it does. */
+static void draw_more_net(struct prng *prng, struct sim_net_options *net) {
+    net->loss_permille = (uint32_t)PICK(prng, 0, 0, 10, 200);
+    if (prng_below(prng, 2) == 0) {
+        net->frame_drop_permille = (uint32_t)PICK(prng, 0, 5, 50, 200);
+        net->frame_double_permille = (uint32_t)PICK(prng, 0, 20, 200);
+        net->frame_swap_permille = (uint32_t)PICK(prng, 0, 20, 200);
+        net->frame_change_permille = (uint32_t)PICK(prng, 0, 0, 1, 10);
+    }
+}
+
+struct sim_plan sim_plan_mixed(uint64_t seed) {
+    struct prng prng = prng_of(seed ^ UINT64_C(0x3333333333333333));
+    bool any;
+    struct sim_plan plan = draw_world_kind(&prng, seed, &any);
+    bool rots = plan.rot_budget != SIM_ROT_NONE;
+    plan.nodes = (size_t)PICK(&prng, 1, 2, 3, 3, 3, 3, 4, 5, 5, 6, 7);
+    plan.segment_bytes = PICK(&prng, 1, 1, 2, 4, 16, 64) * KIB;
+    plan.inflight_bytes = PICK(&prng, 0, 0, 16, 64) * KIB;
+    plan.evict_permille = (uint32_t)PICK(&prng, 0, 200, 1000);
+    plan.healing = (enum sim_healing)PICK(&prng, SIM_HEAL_ALL, SIM_HEAL_MAJORITY, SIM_HEAL_BOTH,
+                                          SIM_HEAL_BOTH);
+    draw_more_net(&prng, &plan.net);
+    for (size_t i = SIM_CUT_SOME; i <= SIM_EVICT; i++) {
+        plan.weights[i] = (uint32_t)PICK(&prng, 0, 0, 1, 4);
+    }
+    if (rots) {
+        plan.nodes = plan.nodes == 1 && !any ? 3 : plan.nodes;
+        plan.rot_writes = prng_below(&prng, 3) > 0;
+        bool apart = plan.nodes == 2 || prng_below(&prng, 2) == 0;
+        plan.rot_budget = any ? SIM_ROT_ANY : apart ? SIM_ROT_APART : SIM_ROT_FEW;
+    }
+    return plan;
+}
+
+static const struct {
+    const char *name;
+    sim_plan_maker *maker;
+} worlds[] = {{"mixed", sim_plan_mixed},
+              {"plain", sim_plan_swarm},
+              {"rot", sim_plan_rot},
+              {"log", sim_plan_log},
+              {"log-rot", sim_plan_log_rot}};
+
+bool sim_world_named(const char *name, sim_plan_maker **out) {
+    for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
+        if (strcmp(worlds[i].name, name) == 0) {
+            *out = worlds[i].maker;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *sim_world_name(sim_plan_maker *maker) {
+    size_t i = 0;
+    while (worlds[i].maker != maker) {
+        i++;
+    }
+    return worlds[i].name;
+}

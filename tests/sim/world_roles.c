@@ -125,9 +125,13 @@ void sim_program_check(struct sim_node *node) {
     }
 }
 
+void sim_program_release(struct sim_node *node) {
+    sim_event_cancel(&node->world->time, &node->program.release);
+    release(&node->program);
+}
+
 void sim_programs_release(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes; i++) {
-        sim_event_cancel(&world->time, &world->nodes[i].program.release);
-        release(&world->nodes[i].program);
+        sim_program_release(&world->nodes[i]);
     }
 }

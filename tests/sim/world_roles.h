@@ -26,5 +26,6 @@ void sim_program_end(struct sim_node *node); /* after the node is gone */
 void sim_program_check(struct sim_node *node);
 /* Nobody is late any more. */
 void sim_programs_release(struct sim_world *world);
+void sim_program_release(struct sim_node *node);
 
 #endif

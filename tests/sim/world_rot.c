@@ -22,7 +22,7 @@ enum { PATHS_MAX = 512, APART_RUN = 4 }; /* APART_RUN: neighbours that rot on on
 
 struct place {
     char path[64];
-    uint64_t offset, size, index;
+    uint64_t offset, size, index, term;
 };
 
 struct places {
@@ -41,8 +41,10 @@ static int collect(void *arg, const struct log_visit *what) {
         ASSERT(places->list != NULL);
     }
     struct place *place = &places->list[places->count++];
-    *place = (struct place){
-        .offset = what->offset, .index = what->index, .size = record_size(what->payload.size)};
+    *place = (struct place){.offset = what->offset,
+                            .index = what->index,
+                            .term = what->term,
+                            .size = record_size(what->payload.size)};
     (void)snprintf(place->path, sizeof(place->path), DATA "/%s", what->file);
     return 0;
 }
@@ -62,17 +64,26 @@ static struct places find_records(struct sim_node *node) {
 
 /* ------------------------------------------------------------------ how it rots */
 
+/* What the page cache still has is not seen before it forgets it. */
+static enum sim_rot_where draw_where(struct sim_world *world) {
+    bool hidden = world->plan.rot_writes && prng_below(&world->prng_fault, 3) == 0;
+    return hidden ? SIM_ROT_MEDIUM : SIM_ROT_BOTH;
+}
+
 static bool spoil(struct sim_node *node, enum sim_rot_kind kind, const char *path, uint64_t offset,
                   uint64_t size) {
     struct sim_world *world = node->world;
+    enum sim_rot_where where = draw_where(world);
     uint64_t at = offset + prng_below(&world->prng_fault, size);
     uint64_t sector = at / 512 * 512;
     bool done = false;
     if (kind == SIM_ROT_BIT) {
         done = sim_disk_flip_bit(node->disk, path, at, (unsigned)prng_below(&world->prng_fault, 8),
-                                 SIM_ROT_BOTH);
+                                 where);
     } else if (kind == SIM_ROT_ZERO) {
-        done = sim_disk_zero(node->disk, path, sector, 512, SIM_ROT_BOTH);
+        done = sim_disk_zero(node->disk, path, sector, 512, where);
+    } else if (kind == SIM_ROT_UNWRITTEN) {
+        done = sim_disk_zero(node->disk, path, offset, size, where);
     } else if (kind == SIM_ROT_UNREADABLE) {
         done = sim_disk_unreadable(node->disk, path, sector, 512);
         node->bad_sectors = node->bad_sectors || done;
@@ -82,7 +93,37 @@ static bool spoil(struct sim_node *node, enum sim_rot_kind kind, const char *pat
     sim_world_tell(world, "%s: rot %d in %s at %" PRIu64 "%s", node->name, (int)kind, path, at,
                    done ? "" : ": none");
     world->counts.rots += done;
+    world->counts.rot_kinds[kind] += done;
+    node->damaged = node->damaged || (done && world->plan.rot_budget == SIM_ROT_ANY);
     return done;
+}
+
+static bool spoil_in(struct sim_node *node, enum sim_rot_place place, enum sim_rot_kind kind,
+                     const char *path, uint64_t offset, uint64_t size) {
+    bool done = spoil(node, kind, path, offset, size);
+    node->world->counts.rot_places[place] += done;
+    node->maimed = node->maimed || (done && place != SIM_ROT_IN_RECORD);
+    return done;
+}
+
+bool sim_rot_mark_held(struct sim_node *node, bool *held) {
+    const struct sim_model *model = &node->world->model;
+    struct places places = {0};
+    struct reason why;
+    struct sim_disk *copy = sim_disk_clone(node->disk, 1);
+    (void)!log_walk(sim_disk_seam(copy), DATA, node->image_index, collect, &places, &why);
+    sim_disk_free(copy);
+    bool whole = true;
+    for (size_t i = 0; i < places.count; i++) {
+        const struct place *place = &places.list[i];
+        uint64_t before = i > 0 ? places.list[i - 1].index : node->image_index;
+        whole = whole && (place->index <= before + 1 || place->index <= model->commit + 1);
+        if (place->index <= model->commit && model->committed[place->index]->term == place->term) {
+            held[place->index] = true;
+        }
+    }
+    free(places.list);
+    return whole;
 }
 
 bool sim_rot_entry(struct sim_node *node, uint64_t index, enum sim_rot_kind kind) {
@@ -90,7 +131,8 @@ bool sim_rot_entry(struct sim_node *node, uint64_t index, enum sim_rot_kind kind
     bool done = false;
     for (size_t i = 0; i < places.count && !done; i++) {
         const struct place *place = &places.list[i];
-        done = place->index == index && spoil(node, kind, place->path, place->offset, place->size);
+        done = place->index == index &&
+               spoil_in(node, SIM_ROT_IN_RECORD, kind, place->path, place->offset, place->size);
     }
     free(places.list);
     return done;
@@ -120,6 +162,7 @@ static size_t count_under(const struct sim_node *node, const char *folder, const
 
 static bool rot_file(struct sim_node *node, enum sim_rot_kind kind, const char *folder,
                      const char *tail, size_t i, uint64_t size_max) {
+    enum sim_rot_place place = strcmp(folder, DATA) == 0 ? SIM_ROT_IN_HEADER : SIM_ROT_IN_IMAGE;
     const char *path = path_under(node, folder, tail, i);
     struct slice bytes;
     if (path == NULL || !sim_disk_peek(node->disk, path, &bytes) || bytes.size < 512) {
@@ -128,7 +171,7 @@ static bool rot_file(struct sim_node *node, enum sim_rot_kind kind, const char *
     char copy[128];
     (void)snprintf(copy, sizeof(copy), "%s", path);
     uint64_t size = bytes.size / 512 * 512;
-    return spoil(node, kind, copy, 0, size < size_max ? size : size_max);
+    return spoil_in(node, place, kind, copy, 0, size < size_max ? size : size_max);
 }
 
 bool sim_rot_segment(struct sim_node *node, enum sim_rot_kind kind, size_t back) {
@@ -142,7 +185,7 @@ bool sim_rot_image(struct sim_node *node, enum sim_rot_kind kind) {
 }
 
 bool sim_rot_vote(struct sim_node *node) {
-    return spoil(node, SIM_ROT_BIT, DATA "/vote", 0, LOG_HEADER_SIZE);
+    return spoil_in(node, SIM_ROT_IN_VOTE, SIM_ROT_BIT, DATA "/vote", 0, LOG_HEADER_SIZE);
 }
 
 /* ------------------------------------------------------------------ when, and where */
@@ -159,6 +202,36 @@ static enum sim_rot_kind draw_kind(struct sim_world *world) {
     static const enum sim_rot_kind kinds[] = {SIM_ROT_BIT, SIM_ROT_BIT, SIM_ROT_ZERO,
                                               SIM_ROT_UNREADABLE};
     return kinds[prng_below(&world->prng_fault, sizeof(kinds) / sizeof(kinds[0]))];
+}
+
+/* Of a record, where it can also be that a write never came, or came elsewhere. */
+static enum sim_rot_kind draw_record_kind(struct sim_world *world) {
+    if (!world->plan.rot_writes || prng_below(&world->prng_fault, 3) > 0) {
+        return draw_kind(world);
+    }
+    return prng_below(&world->prng_fault, 2) == 0 ? SIM_ROT_UNWRITTEN : SIM_ROT_MISDIRECTED;
+}
+
+/* What was written for `place` lies over another record, and where it belongs is what was there before. */
+static void misdirect(struct sim_node *node, const struct place *place, const struct place *over) {
+    struct sim_world *world = node->world;
+    struct slice file;
+    if (!sim_disk_peek(node->disk, place->path, &file) || place->offset + place->size > file.size) {
+        return;
+    }
+    uint64_t size = place->size < over->size ? place->size : over->size;
+    uint8_t *copy = malloc(size);
+    ASSERT(copy != NULL);
+    memcpy(copy, file.data + place->offset, size);
+    bool done = sim_disk_poke(node->disk, over->path, over->offset, slice_of(copy, size)) &&
+                sim_disk_zero(node->disk, place->path, place->offset, place->size, SIM_ROT_BOTH);
+    free(copy);
+    world->counts.rots += done;
+    world->counts.rot_kinds[SIM_ROT_MISDIRECTED] += done;
+    world->counts.rot_places[SIM_ROT_IN_RECORD] += done;
+    node->damaged = node->damaged || (done && world->plan.rot_budget == SIM_ROT_ANY);
+    sim_world_tell(world, "%s: the write of %s at %" PRIu64 " went to %s at %" PRIu64, node->name,
+                   place->path, place->offset, over->path, over->offset);
 }
 
 /* Each node has entries of its own to lose: all records that the place touches must be such. */
@@ -181,20 +254,34 @@ static bool is_apart(const struct sim_node *node, const struct places *places, s
     return true;
 }
 
+/* The newest record stays: the next one is written to the rest of its sector. And the budget. */
+static bool may_rot(const struct sim_node *node, const struct places *places, size_t i,
+                    enum sim_rot_kind kind) {
+    const struct place *place = &places->list[i], *last = &places->list[places->count - 1];
+    bool behind = strcmp(place->path, last->path) == 0 &&
+                  (place->offset + place->size + 511) / 512 * 512 > last->offset;
+    return !behind &&
+           (node->world->plan.rot_budget != SIM_ROT_APART || is_apart(node, places, i, kind));
+}
+
 static void rot_records(struct sim_node *node) {
     struct sim_world *world = node->world;
     struct places places = find_records(node);
     uint64_t wanted = 1 + prng_below(&world->prng_fault, 4);
-    /* The newest record stays: the next one is written to the rest of its sector. */
     for (uint64_t tries = 0; tries < 4 * wanted && places.count > 1; tries++) {
         size_t i = (size_t)prng_below(&world->prng_fault, places.count - 1);
-        const struct place *place = &places.list[i], *last = &places.list[places.count - 1];
-        enum sim_rot_kind kind = draw_kind(world);
-        bool behind = strcmp(place->path, last->path) == 0 &&
-                      (place->offset + place->size + 511) / 512 * 512 > last->offset;
-        if (!behind &&
-            (world->plan.rot_budget != SIM_ROT_APART || is_apart(node, &places, i, kind))) {
-            (void)spoil(node, kind, place->path, place->offset, place->size);
+        const struct place *place = &places.list[i];
+        enum sim_rot_kind kind = draw_record_kind(world);
+        if (!may_rot(node, &places, i, kind)) {
+            continue;
+        }
+        if (kind != SIM_ROT_MISDIRECTED) {
+            (void)spoil_in(node, SIM_ROT_IN_RECORD, kind, place->path, place->offset, place->size);
+            continue;
+        }
+        size_t over = (size_t)prng_below(&world->prng_fault, places.count - 1);
+        if (over != i && may_rot(node, &places, over, kind)) {
+            misdirect(node, place, &places.list[over]);
         }
     }
     free(places.list);
@@ -224,9 +311,9 @@ static void rot_anything(struct sim_node *node) {
 /* It strikes this node as soon as it may. */
 void sim_rot_begin(struct sim_world *world, struct sim_node *node) {
     bool may =
-        world->plan.rot_budget == SIM_ROT_APART ||
+        world->plan.rot_budget == SIM_ROT_APART || world->plan.rot_budget == SIM_ROT_ANY ||
         (world->plan.rot_budget == SIM_ROT_FEW && node->number < (world->plan.nodes - 1) / 2);
-    node->rot_wanted = may && world->plan.nodes > 1;
+    node->rot_wanted = may && (world->plan.nodes > 1 || world->plan.rot_budget == SIM_ROT_ANY);
 }
 
 void sim_rot_strike(struct sim_node *node) {
@@ -235,7 +322,7 @@ void sim_rot_strike(struct sim_node *node) {
         return;
     }
     node->rot_wanted = false;
-    if (world->plan.rot_budget == SIM_ROT_FEW) {
+    if (world->plan.rot_budget != SIM_ROT_APART) {
         rot_anything(node);
     } else {
         rot_records(node);

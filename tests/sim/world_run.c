@@ -34,7 +34,7 @@ static void run_checked(struct sim_world *world, uint64_t ms) {
     }
 }
 
-static void explain(struct sim_world *world, const char *what, uint64_t limit_ms) {
+void sim_explain(struct sim_world *world, const char *what, uint64_t limit_ms) {
     char text[700];
     size_t at = 0;
     for (size_t i = 0; i < world->plan.nodes && at < sizeof(text); i++) {
@@ -48,6 +48,13 @@ static void explain(struct sim_world *world, const char *what, uint64_t limit_ms
                                "; %s %s term %" PRIu64 " applied %" PRIu64 "%s%s", node->name,
                                n->role == RAFT_LEADER ? "leads" : "follows", n->term, n->applied,
                                n->running ? "" : " unfounded", n->stop_rc != 0 ? " stopped" : "");
+        struct reason repair = {{0}};
+        if (n->raft != NULL) {
+            raft_repair_text(n->raft, &repair);
+        }
+        if (repair.text[0] != '\0' && at < sizeof(text)) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at, " (%.160s)", repair.text);
+        }
     }
     sim_world_fail(world, "%s within %" PRIu64 " ms%s", what, limit_ms, text);
 }
@@ -96,23 +103,27 @@ static bool agree(struct sim_world *world, uint64_t limit_ms) {
     return false;
 }
 
+static void become_quiet(struct sim_world *world) {
+    uint64_t grace_ms = world->plan.fault_ms_max + 2 * world->plan.timeout_ms + 4000;
+    sim_load_stop(world);
+    if (!sim_world_until(world, is_quiet, grace_ms)) {
+        sim_explain(world, "not quiet", grace_ms);
+    }
+    sim_check_silence(world);
+}
+
 /* Everything is well: then a leader within bounds, all that was promised, and equal states. */
 static void converge(struct sim_world *world) {
     const struct sim_plan *plan = &world->plan;
     uint64_t election_ms = 2 * plan->election_ms;
-    uint64_t grace_ms = plan->fault_ms_max + 2 * plan->timeout_ms + 4000;
-    sim_load_stop(world);
-    if (!sim_world_until(world, is_quiet, grace_ms)) {
-        explain(world, "not quiet", grace_ms);
-    }
-    sim_check_silence(world);
+    become_quiet(world);
     uint64_t limit_ms = 20 * election_ms;
     if (!agree(world, limit_ms)) {
-        explain(world, "no agreement", limit_ms);
+        sim_explain(world, "no agreement", limit_ms);
     }
     sim_check_end(world);
     if (!sim_world_failed(world) && !sim_put_ok(world, 1)) {
-        explain(world, "no write", 5000);
+        sim_explain(world, "no write", 5000);
     }
 }
 
@@ -122,7 +133,7 @@ static void found(struct sim_world *world) {
         return;
     }
     if (!sim_world_until(world, has_leader, FOUNDING_MS)) {
-        explain(world, "no first leader", FOUNDING_MS);
+        sim_explain(world, "no first leader", FOUNDING_MS);
     }
 }
 
@@ -135,11 +146,52 @@ static void restart_all(struct sim_world *world) {
     sim_world_run_ms(world, 1500);
 }
 
+/* The others are never well again. */
+static void end_with_majority(struct sim_world *world) {
+    sim_load_stop(world);
+    for (size_t i = 0; i < world->plan.nodes && !sim_world_failed(world); i++) {
+        if (sim_node_runs(&world->nodes[i])) {
+            sim_check_state(&world->nodes[i]);
+        }
+    }
+    if (!sim_world_failed(world)) {
+        sim_history_check(world);
+    }
+}
+
+/* Nothing is asked for but what must hold without any bound on the damage: the checks after each
+ * callback, and that whoever cannot go on says why (S26). */
+static void end_without_budget(struct sim_world *world) {
+    sim_world_heal(world);
+    sim_load_stop(world);
+    sim_world_reported(world);
+    for (size_t i = 0; i < world->plan.nodes && !sim_world_failed(world); i++) {
+        if (sim_node_runs(&world->nodes[i])) {
+            sim_check_state(&world->nodes[i]);
+        }
+    }
+    if (!sim_world_failed(world)) {
+        sim_history_check(world);
+    }
+}
+
 bool sim_world_play(struct sim_world *world) {
     found(world);
     sim_load_start(world);
     sim_faults_start(world);
     run_checked(world, world->plan.chaos_ms);
+    if (world->plan.rot_budget == SIM_ROT_ANY) {
+        end_without_budget(world);
+        return !sim_world_failed(world);
+    }
+    if (world->plan.healing != SIM_HEAL_ALL) {
+        sim_world_majority(world);
+    }
+    if (world->plan.healing == SIM_HEAL_MAJORITY && world->counts.majorities > 0) {
+        end_with_majority(world);
+        return !sim_world_failed(world);
+    }
+    sim_world_thaw(world);
     sim_world_heal(world);
     converge(world);
     restart_all(world);

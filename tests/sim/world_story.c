@@ -48,6 +48,23 @@ void sim_story_print(const struct sim_story *story) {
     }
 }
 
+/* Structures of nothing but uint64_t. */
+static void add_numbers(void *total, const void *one, size_t size) {
+    uint64_t *to = total;
+    const uint64_t *from = one;
+    for (size_t i = 0; i < size / sizeof(uint64_t); i++) {
+        to[i] += from[i];
+    }
+}
+
+void sim_summary_add(struct sim_summary *total, const struct sim_summary *one) {
+    total->virtual_ns += one->virtual_ns;
+    total->events += one->events;
+    add_numbers(&total->counts, &one->counts, sizeof(total->counts));
+    add_numbers(&total->net, &one->net, sizeof(total->net));
+    add_numbers(&total->disk, &one->disk, sizeof(total->disk));
+}
+
 void sim_play_plan(const struct sim_plan *plan, struct sim_story *story, struct sim_summary *out) {
     struct sim_world *world = sim_world_new(plan, story != NULL ? sim_story_tell : NULL, story);
     (void)sim_world_play(world);
@@ -55,7 +72,11 @@ void sim_play_plan(const struct sim_plan *plan, struct sim_story *story, struct 
                                 .hash = world->time.hash,
                                 .virtual_ns = world->time.now_ns,
                                 .events = world->time.fired,
-                                .counts = world->counts};
+                                .counts = world->counts,
+                                .net = world->net.counts};
+    for (size_t i = 0; i < plan->nodes; i++) {
+        add_numbers(&out->disk, sim_disk_counts(world->nodes[i].disk), sizeof(out->disk));
+    }
     memcpy(out->failure, world->failure, sizeof(out->failure));
     sim_world_free(world);
 }

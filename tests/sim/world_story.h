@@ -18,8 +18,18 @@ void sim_story_tell(void *story, uint64_t now_ns, const char *line);
 struct sim_summary {
     uint64_t seed, hash, virtual_ns, events;
     struct sim_counts counts;
-    char failure[1024]; /* empty: it went well */
+    struct sim_net_counts net;
+    struct sim_disk_counts disk; /* of all */
+    char failure[1024];          /* empty: it went well */
 };
+
+/* Adds the counts of one to those of all. */
+void sim_summary_add(struct sim_summary *total, const struct sim_summary *one);
+
+/* Every kind of fault, and how often it did something (not: how often it was tried). */
+size_t sim_fired_kinds(void);
+const char *sim_fired_name(size_t kind);
+uint64_t sim_fired(const struct sim_summary *summary, size_t kind);
 
 /* `story` may be NULL: quicker, and the same hash. */
 void sim_play(uint64_t seed, struct sim_story *story, struct sim_summary *out);

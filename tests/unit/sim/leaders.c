@@ -373,3 +373,31 @@ Test(sim_leaders, l14_an_idle_cluster_has_few_events) {
     play_agree(&play);
     play_end(&play);
 }
+
+/* The leader waits for a mebibyte that its follower never sends, and hears none of its answers; the follower
+ * waits for nothing. The leader's patience ends both connections. */
+Test(sim_leaders, a_false_length_does_not_keep_a_followers_answers_away) {
+    struct sim_plan plan = sim_plan_calm(91);
+    plan.net.retransmit_backoff = false;
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    struct sim_node *follower = play_follower(&play, leader);
+    play_put(&play, 1);
+    sim_world_run_ms(play.world, 500);
+    cr_assert(sim_net_stretch(&play.world->net, follower->number, leader->number));
+    for (uint32_t i = 0; i < 50; i++) {
+        play_put(&play, i % 16);
+        sim_world_run_ms(play.world, 100);
+    }
+    cr_expect(play.world->net.counts.frames_changed == 1);
+    cr_expect(sim_node_leads(leader) && leader->node->term == follower->node->term);
+    sim_world_run_ms(play.world, 5000);
+    cr_expect(follower->node->applied == leader->node->applied, "%d of %d",
+              (int)follower->node->applied, (int)leader->node->applied);
+    struct raft_peer_status peers[SIM_NODES_MAX];
+    size_t count = raft_peers(leader->node->raft, peers, SIM_NODES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        cr_expect(peers[i].match == leader->node->applied, "what it has is known");
+    }
+    play_end(&play);
+}

@@ -11,7 +11,7 @@ static void play_seed(uint64_t seed) {
     struct sim_plan plan = sim_plan_log(seed);
     struct sim_summary summary;
     sim_play_plan(&plan, NULL, &summary);
-    cr_expect(summary.failure[0] == '\0', "simulate --log --seed %" PRIu64 ": %s", seed,
+    cr_expect(summary.failure[0] == '\0', "simulate --world log --seed %" PRIu64 ": %s", seed,
               summary.failure);
 }
 

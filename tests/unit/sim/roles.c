@@ -23,7 +23,7 @@ Test(sim_roles, an_image_of_a_later_term_waits_for_the_program) {
     plan.late_permille = 1000;
     plan.fault_ms_max = 8000;
     uint64_t waited = 0, images = 0;
-    for (plan.seed = 1; plan.seed <= 8; plan.seed++) {
+    for (plan.seed = 1; plan.seed <= 40; plan.seed++) {
         struct play play = play_begin(&plan);
         struct sim_node *old = play_leader(&play, 3000);
         sim_load_start(play.world);

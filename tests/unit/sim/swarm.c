@@ -6,15 +6,18 @@
 
 enum { FIXED_SEEDS = 60 };
 
-static void play_seed(uint64_t seed) {
+static void play_seed(sim_plan_maker *maker, uint64_t seed) {
+    struct sim_plan plan = maker(seed);
     struct sim_summary summary;
-    sim_play(seed, NULL, &summary);
-    cr_expect(summary.failure[0] == '\0', "seed %" PRIu64 ": %s", seed, summary.failure);
+    sim_play_plan(&plan, NULL, &summary);
+    cr_expect(summary.failure[0] == '\0', "simulate --world %s --seed %" PRIu64 ": %s",
+              sim_world_name(maker), seed, summary.failure);
 }
 
 Test(sim_swarm, fixed_seeds_find_nothing) {
     for (uint64_t seed = 1; seed <= FIXED_SEEDS; seed += LKV_STRIDE) {
-        play_seed(seed);
+        play_seed(sim_plan_swarm, seed);
+        play_seed(sim_plan_mixed, seed);
     }
 }
 
@@ -24,8 +27,12 @@ Test(sim_swarm, seeds_that_failed_once_find_nothing) {
     char line[256];
     while (fgets(line, sizeof(line), file) != NULL) {
         uint64_t seed;
-        if (line[0] != '#' && sscanf(line, "%" SCNu64, &seed) == 1) {
-            play_seed(seed);
+        char name[32] = "plain";
+        sim_plan_maker *maker;
+        if (line[0] != '#' && (sscanf(line, "%" SCNu64, &seed) == 1 ||
+                               sscanf(line, "%31[a-z-] %" SCNu64, name, &seed) == 2)) {
+            cr_assert(sim_world_named(name, &maker), "no such world: %s", name);
+            play_seed(maker, seed);
         }
     }
     (void)fclose(file);
