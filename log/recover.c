@@ -141,8 +141,8 @@ static int damaged(struct chain *chain, uint64_t index, uint64_t prev_term, bool
         return 0;
     }
     bool fits = terms->last + 1 < index && prev_term >= log_terms_at(terms, terms->last);
-    if (is_header && chain->source->mend && chain->segment->first > image + 1 &&
-        (!fits || !follows_directly(chain))) {
+    /* One that begins right behind the image has nothing before it that could be missing (expect). */
+    if (is_header && chain->source->mend && (!fits || !follows_directly(chain))) {
         return distrust_older(chain);
     }
     uint64_t first = greatest(least(index - 1, terms->last + 1), image + 1);
@@ -343,8 +343,7 @@ static void learn_before(struct chain *chain) {
     struct segment *segment = chain->segment;
     const struct segment *previous = chain->previous;
     const struct log_terms *terms = &chain->recovery->terms;
-    if (previous != NULL && segment->before[0].number == 0 && chain->started &&
-        terms->last + 1 == segment->first &&
+    if (previous != NULL && segment->before[0].number == 0 && terms->last + 1 == segment->first &&
         log_terms_at(terms, terms->last) == segment->prev_term) {
         segment->before[0] = segment_place(previous);
         segment->before[1] = previous->before[0];
@@ -544,13 +543,14 @@ static int judge_end(struct chain *chain) {
     return 0;
 }
 
-/* What a gap at a segment's end took is still the segment's. */
+/* What a gap at a segment's end took is still the segment's: the newest one's that begins at or before it,
+ * since a gap lies within one. None has those before the log's first segment. */
 static void reach_over_gaps(struct recovery *recovery) {
     for (size_t n = 0; n < recovery->damage.gap_count; n++) {
         const struct log_gap *gap = &recovery->damage.gaps[n];
         for (size_t i = recovery->segment_count; i-- > 0;) {
             struct segment *segment = recovery->segments[i];
-            if (segment->first <= gap->first && gap->last <= recovery_bound(recovery, i)) {
+            if (segment->first <= gap->first) {
                 segment->last = greatest(segment->last, gap->last);
                 break;
             }
@@ -586,10 +586,8 @@ int recovery_run(struct recovery *recovery, const struct recovery_source *source
     }
     recovery->mark = log_mark_newer(recovery->mark, recovery->vote.record.mark);
     log_terms_restart(&recovery->terms, source->image_index, source->image_term);
-    if (rc == 0) {
-        rc = recovery_place_segments(recovery, source, why);
-        recovery->damage.files = recovery->damage.found;
-    }
+    rc = recovery_place_segments(recovery, source, why);
+    recovery->damage.files = recovery->damage.found;
     if (rc != 0 || recovery->segment_count == 0) {
         recovery->needs_segment = true;
         return rc;

@@ -8,6 +8,7 @@
  * trusted. */
 #include "log/recover_parts.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 
 uint64_t recovery_bound(const struct recovery *recovery, size_t i) {
@@ -153,15 +154,11 @@ static int insert_missing(struct recovery *recovery, const struct recovery_sourc
     return 0;
 }
 
+/* Among the first `count`. One that place_one took for dead is none that somebody names. */
 static bool is_listed(const struct recovery *recovery, uint64_t number, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (recovery->segments[i]->number == number) {
             return true;
-        }
-    }
-    for (size_t i = 0; i < recovery->dead_count; i++) {
-        if (recovery->dead[i]->number == number) {
-            return true; /* there, and of no use: its name must not come to stand for another file */
         }
     }
     return false;
@@ -213,8 +210,9 @@ int recovery_place_segments(struct recovery *recovery, const struct recovery_sou
     }
     for (size_t i = recovery->segment_count; i-- > 0 && rc == 0;) {
         /* A missing one may miss its own predecessor: `i` is looked at again then. */
-        if (misses_predecessor(recovery, source, i) &&
-            recovery->segment_count < recovery->segment_capacity) {
+        if (misses_predecessor(recovery, source, i)) {
+            ASSERT(recovery->segment_count <
+                   recovery->segment_capacity); /* each names two at most */
             rc = insert_missing(recovery, source, i);
             i = recovery->segment_count; /* all over again: it is somewhere before */
         }

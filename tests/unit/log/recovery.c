@@ -252,6 +252,36 @@ Test(log_recovery, takes_an_unreadable_sector_for_an_error_not_for_the_end) {
     fixture_fini(&f);
 }
 
+/* S11: payloads that reach beyond what one read brings are read on their own. */
+Test(log_recovery, says_where_a_read_fails_in_a_large_segment) {
+    struct fixture f;
+    fixture_init(&f, 13);
+    f.options.segment_bytes = 1 << 20;
+    f.options.record_bytes_max = 512 * 1024;
+    fixture_must_open(&f);
+    append(&f, 1, 1, 1, 200 * 1024);
+    append(&f, 2, 1, 1, 300 * 1024);
+    append(&f, 3, 1, 1, 200 * 1024);
+    mark(&f);
+    fixture_kill(&f);
+    size_t failed = 0;
+    for (uint64_t n = 0; n < 12; n++) {
+        sim_disk_fail(f.sim, SIM_READ, n, LKV_EIO, true);
+        int rc = fixture_open(&f);
+        sim_disk_heal(f.sim);
+        cr_assert(rc == 0 || rc == LKV_EIO);
+        cr_assert(rc == 0 || strstr(f.why.text, "cannot read") != NULL, "%s", f.why.text);
+        failed += rc != 0;
+        fixture_kill(&f);
+    }
+    cr_assert_geq(failed, 6);
+    fixture_must_open(&f);
+    check_entries(&f, 1, 1, 1, 200 * 1024);
+    check_entries(&f, 2, 2, 1, 300 * 1024);
+    check_entries(&f, 3, 3, 1, 200 * 1024);
+    fixture_fini(&f);
+}
+
 /* S23: there is no index file; a lost or cold index costs a scan, not an answer. */
 Test(log_recovery, rebuilds_its_index_from_the_records) {
     struct fixture f;
