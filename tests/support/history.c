@@ -1,5 +1,7 @@
 #include "tests/support/history.h"
 
+#include "tests/support/need.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,14 +9,6 @@
 
 enum { COLUMNS = 10, COLUMNS_MIN = 5, FOUND_SHOWN_MAX = 60 };
 enum { AT, PROCESS, EVENT, OPERATION, KEY, A, B };
-
-static void *need(void *memory) {
-    if (memory == NULL) {
-        (void)fprintf(stderr, "out of memory\n");
-        abort();
-    }
-    return memory;
-}
 
 /* ------------------------------------------------------------------ names */
 

@@ -1,5 +1,7 @@
 #include "tests/support/linearizable.h"
 
+#include "tests/support/need.h"
+
 #include "tests/support/linearizable_search.h"
 
 #include <inttypes.h>
@@ -8,14 +10,6 @@
 
 enum { CULPRITS_TRIED_MAX = 2000 };
 #define OTHER_VALUE UINT64_MAX
-
-static void *need(void *memory) {
-    if (memory == NULL) {
-        (void)fprintf(stderr, "out of memory\n");
-        abort();
-    }
-    return memory;
-}
 
 /* ------------------------------------------------------------------ one key */
 

@@ -1,5 +1,7 @@
 #include "tests/support/linearizable_search.h"
 
+#include "tests/support/need.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,14 +50,6 @@ struct search {
     size_t states_max;
     struct lin_search_result *result;
 };
-
-static void *need(void *memory) {
-    if (memory == NULL) {
-        (void)fprintf(stderr, "out of memory\n");
-        abort();
-    }
-    return memory;
-}
 
 /* ------------------------------------------------------------------ sets of states */
 

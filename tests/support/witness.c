@@ -1,5 +1,7 @@
 #include "tests/support/witness.h"
 
+#include "tests/support/need.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,14 +29,6 @@ struct witness {
 };
 
 /* ------------------------------------------------------------------ small things */
-
-static void *need(void *memory) {
-    if (memory == NULL) {
-        (void)fprintf(stderr, "out of memory\n");
-        abort();
-    }
-    return memory;
-}
 
 static bool wrong(struct witness *witness, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

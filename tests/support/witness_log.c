@@ -1,5 +1,7 @@
 #include "tests/support/witness_log.h"
 
+#include "tests/support/need.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,14 +30,6 @@ struct witness_log {
     size_t open_capacity;
     char why[512];
 };
-
-static void *need(void *memory) {
-    if (memory == NULL) {
-        (void)fprintf(stderr, "out of memory\n");
-        abort();
-    }
-    return memory;
-}
 
 static bool wrong(struct witness_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,33 +1,11 @@
-#include "lib/client_wire.h"
 #include "base/mem.h"
 #include "base/prng.h"
 #include "lib/wire_input.h"
+#include "tests/unit/lib/wire_fixture.h"
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 
-static struct wire_decoder *decoder;
-static struct buffer out;
-
-static void open_wire(void) {
-    decoder = wire_decoder_new();
-    cr_assert_not_null(decoder);
-    buffer_init(&out);
-}
-
-static void close_wire(void) {
-    wire_decoder_free(decoder);
-    buffer_fini(&out);
-}
-
 TestSuite(lib_client_wire, .init = open_wire, .fini = close_wire);
-
-static void assert_bytes(const char *expected, size_t size) {
-    cr_assert_eq(out.size, size, "%zu bytes, not %zu", out.size, size);
-    cr_assert(memcmp(out.data, expected, size) == 0);
-}
-
-#define ASSERT_BYTES(text) assert_bytes(text, sizeof(text) - 1)
 
 /* What the scan lets pass, decoded. */
 static int decode(struct slice frame, struct wire_call *call, bool *numbered) {
@@ -76,7 +54,7 @@ Test(lib_client_wire, a_put_has_these_bytes) {
                                                .has_timeout = true,
                                                .timeout_ms = 5000,
                                                .flags = WIRE_NO_WAIT});
-    ASSERT_BYTES("\x94\x00\x07\xa3put\x94\xc4\x03key\xc4\x01v\xcd\x13\x88\x02");
+    EXPECT_BYTES("\x94\x00\x07\xa3put\x94\xc4\x03key\xc4\x01v\xcd\x13\x88\x02");
 }
 
 Test(lib_client_wire, calls_of_sessions_have_these_bytes) {
@@ -90,7 +68,7 @@ Test(lib_client_wire, calls_of_sessions_have_these_bytes) {
                             .seq = 300,
                             .acked_below = 100};
     wire_encode_call(&out, &put);
-    ASSERT_BYTES("\x94\x00\x07\xa3put\x95\xc4\x03key\xc4\x01v\xcd\x13\x88\x00"
+    EXPECT_BYTES("\x94\x00\x07\xa3put\x95\xc4\x03key\xc4\x01v\xcd\x13\x88\x00"
                  "\x93\x09\xcd\x01\x2c\x64");
     struct wire_call found = reread(&put);
     cr_assert(found.session == 9 && found.seq == 300 && found.acked_below == 100);
@@ -101,7 +79,7 @@ Test(lib_client_wire, calls_of_sessions_have_these_bytes) {
     buffer_clear(&out);
     struct wire_call open = {.number = 1, .method = WIRE_SESSION_OPEN, .ttl_ms = 30000};
     wire_encode_call(&out, &open);
-    ASSERT_BYTES("\x94\x00\x01\xacsession_open\x94\x00\xcd\x75\x30\xc0\x00");
+    EXPECT_BYTES("\x94\x00\x01\xacsession_open\x94\x00\xcd\x75\x30\xc0\x00");
     cr_assert_eq(reread(&open).ttl_ms, 30000);
     struct wire_call close = {.number = 1, .method = WIRE_SESSION_CLOSE, .session = 9};
     cr_assert_eq(reread(&close).session, 9);
@@ -109,18 +87,18 @@ Test(lib_client_wire, calls_of_sessions_have_these_bytes) {
 
 Test(lib_client_wire, other_calls_have_these_bytes) {
     wire_encode_call(&out, &(struct wire_call){.number = 0, .method = WIRE_PING});
-    ASSERT_BYTES("\x94\x00\x00\xa4ping\x90");
+    EXPECT_BYTES("\x94\x00\x00\xa4ping\x90");
     buffer_clear(&out);
     wire_encode_call(
         &out, &(struct wire_call){.number = 300, .method = WIRE_DELETE, .key = slice_text("a")});
-    ASSERT_BYTES("\x94\x00\xcd\x01\x2c\xa6"
+    EXPECT_BYTES("\x94\x00\xcd\x01\x2c\xa6"
                  "delete\x94\xc4\x01"
                  "a\xc0\xc0\x00");
     buffer_clear(&out);
     wire_encode_call(
         &out, &(struct wire_call){
                   .number = 1, .method = WIRE_DELETE, .key = slice_text("a"), .has_end = true});
-    ASSERT_BYTES("\x94\x00\x01\xa6"
+    EXPECT_BYTES("\x94\x00\x01\xa6"
                  "delete\x94\xc4\x01"
                  "a\xc4\x00\xc0\x00");
     buffer_clear(&out);
@@ -129,7 +107,7 @@ Test(lib_client_wire, other_calls_have_these_bytes) {
                                                .key = slice_text("a"),
                                                .how = LKV_LOCAL,
                                                .flags = WIRE_HERE});
-    ASSERT_BYTES("\x94\x00\x01\xa3get\x94\xc4\x01"
+    EXPECT_BYTES("\x94\x00\x01\xa3get\x94\xc4\x01"
                  "a\x03\xc0\x01");
     buffer_clear(&out);
     wire_encode_call(&out, &(struct wire_call){.number = 1,
@@ -138,11 +116,11 @@ Test(lib_client_wire, other_calls_have_these_bytes) {
                                                .limit = 100,
                                                .range_flags = LKV_KEYS_ONLY | LKV_TOTAL,
                                                .has_timeout = true});
-    ASSERT_BYTES("\x94\x00\x01\xa5range\x97\xc4\x01"
+    EXPECT_BYTES("\x94\x00\x01\xa5range\x97\xc4\x01"
                  "a\xc4\x00\x64\x09\x00\x00\x00");
     buffer_clear(&out);
     wire_encode_call(&out, &(struct wire_call){.number = 1, .method = WIRE_STATUS});
-    ASSERT_BYTES("\x94\x00\x01\xa6status\x91\xc0");
+    EXPECT_BYTES("\x94\x00\x01\xa6status\x91\xc0");
     buffer_clear(&out);
     wire_encode_call(&out, &(struct wire_call){.number = 1,
                                                .method = WIRE_PROPOSE,
@@ -150,24 +128,24 @@ Test(lib_client_wire, other_calls_have_these_bytes) {
                                                .has_timeout = true,
                                                .timeout_ms = 9,
                                                .flags = WIRE_HERE | WIRE_NO_WAIT});
-    ASSERT_BYTES("\x94\x00\x01\xa7propose\x93\x09\x03\xc4\x03xyz");
+    EXPECT_BYTES("\x94\x00\x01\xa7propose\x93\x09\x03\xc4\x03xyz");
 }
 
 Test(lib_client_wire, replies_have_these_bytes) {
     struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
     msg_set_u64(msg, "rev", 41);
     wire_encode_reply(&out, 7, msg);
-    ASSERT_BYTES("\x94\x01\x07\xc0\x81\xa3rev\x29");
+    EXPECT_BYTES("\x94\x01\x07\xc0\x81\xa3rev\x29");
     buffer_clear(&out);
     msg_clear(msg);
     msg_set_rc(msg, LKV_ENOTLEADER, "no");
     msg_set_str(msg, "leader", "n2");
     wire_encode_reply(&out, 7, msg);
-    ASSERT_BYTES("\x94\x01\x07\x94\xf8\xaeLKV_ENOTLEADER\xa2no\xa8not_done\x81\xa6leader\xa2n2");
+    EXPECT_BYTES("\x94\x01\x07\x94\xf8\xaeLKV_ENOTLEADER\xa2no\xa8not_done\x81\xa6leader\xa2n2");
     lkv_msg_free(msg);
     buffer_clear(&out);
     wire_encode_refusal(&out, LKV_EBUSY, "full");
-    ASSERT_BYTES("\x94\x01\xc0\x94\xfb\xa9LKV_EBUSY\xa4"
+    EXPECT_BYTES("\x94\x01\xc0\x94\xfb\xa9LKV_EBUSY\xa4"
                  "full\xa8not_done\xc0");
 }
 

@@ -1,22 +1,11 @@
 /* Frames of somebody who is wrong in one place, or that meet no memory: read, or refused with a reason. */
 #include "base/mem.h"
-#include "lib/client_wire.h"
 #include "lib/wire_input.h"
 #include "tests/support/malloc_fail.h"
+#include "tests/unit/lib/wire_fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-
-static struct wire_decoder *decoder;
-
-static void open_wire(void) {
-    decoder = wire_decoder_new();
-    cr_assert_not_null(decoder);
-}
-
-static void close_wire(void) {
-    wire_decoder_free(decoder);
-}
 
 TestSuite(lib_client_wire_bytes, .init = open_wire, .fini = close_wire);
 
@@ -299,7 +288,7 @@ Test(lib_client_wire_bytes, of_a_long_method_name_the_beginning_is_told) {
     cr_assert_str_eq(told.text, "there is no method \"abcdefghijklmnopqrstuvwxyz012345\"");
 }
 
-/* N4: as many records as a call may have, whose objects do not fit into the zone's first piece. */
+/* S28: more records than the zone's first piece has room for. */
 Test(lib_client_wire_bytes, a_call_for_which_there_is_no_memory_is_refused) {
     enum { COUNT = 300 };
     struct slice records[COUNT];

@@ -1,32 +1,9 @@
 /* The clients' protocol of log mode: what append, read and span look like, and what is refused. */
-#include "lib/client_wire.h"
-
 #include "lib/records.h"
 #include "lib/wire_input.h"
-
-#include <criterion/criterion.h>
-
-static struct wire_decoder *decoder;
-static struct buffer out;
-
-static void open_wire(void) {
-    decoder = wire_decoder_new();
-    cr_assert_not_null(decoder);
-    buffer_init(&out);
-}
-
-static void close_wire(void) {
-    wire_decoder_free(decoder);
-    buffer_fini(&out);
-}
+#include "tests/unit/lib/wire_fixture.h"
 
 TestSuite(lib_log_wire, .init = open_wire, .fini = close_wire);
-
-static void expect_bytes(const char *expected, size_t size) {
-    cr_assert_eq(out.size, size, "%zu bytes, not %zu", out.size, size);
-    cr_assert(memcmp(out.data, expected, size) == 0);
-}
-#define EXPECT_BYTES(text) expect_bytes(text, sizeof(text) - 1)
 
 static int decode(struct slice frame, struct wire_call *call) {
     struct reason why = {{0}};

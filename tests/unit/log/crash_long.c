@@ -4,16 +4,11 @@
 
 #include <criterion/criterion.h>
 
-static uint64_t number_from(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 Test(log_crash_long, finds_nothing) {
-    uint64_t first = number_from("LOG_CRASH_FIRST", 0);
-    uint64_t count = number_from("LOG_CRASH_SEEDS", 200000);
+    uint64_t first = run_number_from("LOG_CRASH_FIRST", 0);
+    uint64_t count = run_number_from("LOG_CRASH_SEEDS", 200000);
     struct crash_counts counts = {0};
-    struct crash_options options = {.verbose = number_from("LOG_CRASH_VERBOSE", 0) != 0};
+    struct crash_options options = {.verbose = run_number_from("LOG_CRASH_VERBOSE", 0) != 0};
     uint64_t failed = 0;
     for (uint64_t seed = first; seed < first + count && failed < 5; seed++) {
         char text[512] = "";

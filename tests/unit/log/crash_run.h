@@ -745,18 +745,36 @@ static inline void run_rot(struct run *r) {
     }
 }
 
+/* False: the disk did not even take the directory. */
+static inline bool run_begin(struct run *r, uint64_t seed, char *text, size_t text_size) {
+    r->prng = prng_of(seed);
+    r->sim = sim_disk_new(prng_next(&r->prng));
+    r->text = text;
+    r->text_size = text_size;
+    return disk_make_dir(sim_disk_seam(r->sim), RUN_DIR) == 0 &&
+           disk_sync_dir(sim_disk_seam(r->sim), "") == 0;
+}
+
+static inline void run_end(struct run *r) {
+    sim_disk_crash_now(r->sim);
+    log_close(r->log);
+    sim_disk_free(r->sim);
+    free(r);
+}
+
+/* What the environment says of a long hunt. */
+static inline uint64_t run_number_from(const char *name, uint64_t otherwise) {
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
 static inline bool crash_run(uint64_t seed, const struct crash_options *options,
                              struct crash_counts *counts, char *text, size_t text_size) {
     struct run *r = calloc(1, sizeof(*r));
     r->options = *options;
     r->counts = counts;
-    r->prng = prng_of(seed);
-    r->sim = sim_disk_new(prng_next(&r->prng));
+    bool ok = run_begin(r, seed, text, text_size);
     r->about_tail = run_chance(r, 4);
-    r->text = text;
-    r->text_size = text_size;
-    bool ok = disk_make_dir(sim_disk_seam(r->sim), RUN_DIR) == 0 &&
-              disk_sync_dir(sim_disk_seam(r->sim), "") == 0;
     sim_disk_ignore_sync_dir(r->sim, options->ignore_sync_dir);
     sim_disk_ignore_sync(r->sim, options->ignore_sync);
     if (ok && setjmp(r->stop) == 0) {
@@ -770,10 +788,7 @@ static inline bool crash_run(uint64_t seed, const struct crash_options *options,
     } else {
         ok = false;
     }
-    sim_disk_crash_now(r->sim);
-    log_close(r->log);
-    sim_disk_free(r->sim);
-    free(r);
+    run_end(r);
     return ok;
 }
 

@@ -4,15 +4,10 @@
 
 #include <criterion/criterion.h>
 
-static uint64_t number_from(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 Test(log_mend_long, finds_nothing) {
-    uint64_t first = number_from("LOG_MEND_FIRST", 0);
-    uint64_t count = number_from("LOG_MEND_SEEDS", 50000);
-    bool verbose = number_from("LOG_MEND_VERBOSE", 0) != 0;
+    uint64_t first = run_number_from("LOG_MEND_FIRST", 0);
+    uint64_t count = run_number_from("LOG_MEND_SEEDS", 50000);
+    bool verbose = run_number_from("LOG_MEND_VERBOSE", 0) != 0;
     struct mend_counts counts = {0};
     uint64_t failed = 0;
     for (uint64_t seed = first; seed < first + count && failed < 5; seed++) {

@@ -631,22 +631,14 @@ static inline bool mend_run(uint64_t seed, bool verbose, struct mend_counts *cou
     m->counts = counts;
     r->options.verbose = verbose;
     r->counts = &unused;
-    r->prng = prng_of(seed);
-    r->sim = sim_disk_new(prng_next(&r->prng));
-    r->text = text;
-    r->text_size = text_size;
-    bool ok = disk_make_dir(sim_disk_seam(r->sim), RUN_DIR) == 0 &&
-              disk_sync_dir(sim_disk_seam(r->sim), "") == 0;
+    bool ok = run_begin(r, seed, text, text_size);
     if (ok && setjmp(r->stop) == 0) {
         mend_story(m, 5 + (unsigned)(seed % 6) * 6);
     } else {
         ok = false;
     }
-    sim_disk_crash_now(r->sim);
-    log_close(r->log);
-    sim_disk_free(r->sim);
     free(m);
-    free(r);
+    run_end(r);
     return ok;
 }
 

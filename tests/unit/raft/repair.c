@@ -121,6 +121,14 @@ static void append(struct node *node, uint64_t from, uint64_t term, uint64_t pre
     receive(node, &m);
 }
 
+/* What it asks its peers about its first gap, now. */
+static struct raft_message next_question(struct node *node) {
+    tick(node, 0);
+    const struct raft_message *question = sent(node, RAFT_REPAIR_REQUEST);
+    cr_assert(question != NULL);
+    return *question;
+}
+
 /* The answer to the question that was asked last. */
 static struct raft_message answer_of(const struct raft_message *request, uint64_t from,
                                      enum raft_repair_answer answer, uint64_t index,
@@ -290,8 +298,7 @@ static bool fills(struct node *node, struct raft_message m, uint64_t first, cons
 
 Test(raft_repair, takes_entries_only_as_asked_and_proven) {
     struct node node = open_node(&DAMAGED);
-    tick(&node, 0);
-    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message ask = next_question(&node);
     cr_expect(ask.repair_request.want == RAFT_REPAIR_STATUS && ask.repair_request.prev_term == 1);
     cr_expect(ask.repair_request.first == 3 && ask.repair_request.last == 6 &&
               ask.repair_request.last_term == 2);
@@ -328,8 +335,7 @@ Test(raft_repair, goes_on_with_the_same_peer_until_the_gap_is_closed) {
     struct node node = open_node(&DAMAGED);
     append(&node, 2, 3, 8, 2, NULL, 0);
     persist(&node);
-    tick(&node, 0);
-    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message ask = next_question(&node);
     const uint64_t all[] = {1, 1, 2, 2};
     struct raft_message can = answer_of(&ask, 3, RAFT_REPAIR_READABLE, 6, 2);
     receive(&node, &can);
@@ -347,13 +353,11 @@ Test(raft_repair, goes_on_with_the_same_peer_until_the_gap_is_closed) {
 
 Test(raft_repair, learns_what_another_damaged_peer_knows) {
     struct node node = open_node(&DAMAGED);
-    tick(&node, 0);
-    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message ask = next_question(&node);
     struct raft_message answer = answer_of(&ask, 2, RAFT_REPAIR_UNREADABLE, 4, 1);
     receive(&node, &answer);
     cr_expect(raft_term_at(node.raft, 3) == 1 && raft_term_at(node.raft, 4) == 1);
-    tick(&node, 0);
-    ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    ask = next_question(&node);
     cr_expect(ask.repair_request.last == 4 && ask.repair_request.last_term == 1);
     close_node(&node);
 }
@@ -387,8 +391,7 @@ static void answer_all(struct node *node, size_t members, enum raft_repair_answe
 
 Test(raft_repair, drops_only_what_no_quorum_can_have_had) {
     struct node node = open_node(&DAMAGED);
-    tick(&node, 0);
-    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message ask = next_question(&node);
     struct raft_message m = answer_of(&ask, 2, RAFT_REPAIR_ABSENT, 0, 0);
     receive(&node, &m);
     cr_expect(node.update.discarded_from == 0); /* node 3 has not answered */
@@ -416,8 +419,7 @@ Test(raft_repair, holds_the_best_of_what_it_may_share) {
     struct shape shape = DAMAGED;
     shape.members = 5;
     struct node node = open_node(&shape);
-    tick(&node, 0);
-    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message ask = next_question(&node);
     const struct {
         enum raft_repair_answer answer;
         uint64_t index, term;
@@ -494,8 +496,7 @@ Test(raft_repair, a_fill_that_did_not_hold_leaves_its_gap) {
     struct node node = open_node(&DAMAGED);
     append(&node, 2, 3, 8, 2, NULL, 0);
     persist(&node);
-    tick(&node, 0);
-    struct raft_message ask = *sent(&node, RAFT_REPAIR_REQUEST);
+    struct raft_message ask = next_question(&node);
     const uint64_t all[] = {1, 1, 2, 2};
     struct raft_message can = answer_of(&ask, 3, RAFT_REPAIR_READABLE, 6, 2);
     receive(&node, &can);
