@@ -9,8 +9,8 @@ minutes of processor time survives, and the exit code is 1. A net is one of NETS
 one test: the name of its executable, or of its scenario.
 
   --check   only whether every mutant still fits the sources (a style test)
-  --table   writes the results as a table in Markdown between the two `mutants` marks of FILE; rows of
-            mutants that were not asked for stay
+  --table   writes each result, as it comes, into the table in Markdown between the two `mutants` marks of
+            FILE; rows of mutants that were not asked for stay
 """
 
 import argparse
@@ -43,7 +43,14 @@ NETS = {
     "log": (["unit_log_crash_long"],
             _hunt("unit_log_crash_long", "LOG_CRASH_SEEDS", (3000, 100000))),
     "sim": (["simulate"],
-            [({}, ["simulate", "--world", "plain", "--seeds", seeds]) for seeds in ("1..60", "61..600", "601..3000")]),
+            [({}, ["simulate", "--world", "plain", "--seeds", seeds])
+             for seeds in ("1..60", "61..600", "601..3000")]),
+    "sim-log": (["simulate"],
+                [({}, ["simulate", "--world", "log", "--seeds", seeds])
+                 for seeds in ("1..60", "61..600")]),
+    "sim-rot": (["simulate"],
+                [({}, ["simulate", "--world", "rot", "--seeds", seeds])
+                 for seeds in ("1..60", "61..600")]),
 }
 # All executables of a kind, by the beginning of their names; those that hunt by themselves have nets.
 UNITS = {
@@ -271,11 +278,11 @@ def main():
         rows.append((mutant, test, spent))
         print(f"{mutant.name:40} {'killed by ' + test if test else 'SURVIVED':40} "
               f"{spent:6.1f} s of CPU, {time.monotonic() - begun:6.1f} s in all  {told}", flush=True)
+        if arguments.table:
+            write_table(arguments.table, rows)
     survived = [m.name for m, test, _ in rows if test is None]
     print(f"{len(rows)} mutants, {len(rows) - len(survived)} killed"
           + (f"; survived: {', '.join(survived)}" if survived else ""))
-    if arguments.table:
-        write_table(arguments.table, rows)
     return 1 if survived else 0
 
 

@@ -96,22 +96,37 @@ Test(lib_node_hellos, an_unknown_name_is_refused) {
 
 /* ------------------------------------------------------------------ rule 17 */
 
+struct answers {
+    uint8_t bytes[8192];
+    size_t size, taken;
+};
+
+/* The next frame of the node. */
+static struct frame await_frame(int fd, struct answers *answers) {
+    struct frame frame = {0};
+    struct reason why = {{0}};
+    for (;;) {
+        struct slice rest =
+            slice_of(answers->bytes + answers->taken, answers->size - answers->taken);
+        int rc = frame_decode(rest, 0, FRAME_HELLO_MAX, &frame, &why);
+        cr_assert_geq(rc, 0, "%s", why.text);
+        if (rc == 1) {
+            answers->taken += frame.size;
+            return frame;
+        }
+        ssize_t got =
+            recv(fd, answers->bytes + answers->size, sizeof(answers->bytes) - answers->size, 0);
+        cr_assert_gt(got, 0, "no answer");
+        answers->size += (size_t)got;
+    }
+}
+
 /* What comes back for a hello: the text of a refusal, or nothing when it was accepted. */
 static void expect_life(uint64_t start_counter, uint64_t boot_nonce, const char *refusal) {
     int fd = dial();
     say_hello_of_life(fd, "n2", 2002, start_counter, boot_nonce);
-    uint8_t bytes[8192];
-    size_t size = 0;
-    struct frame frame = {0};
-    struct reason why = {{0}};
-    int rc = 0;
-    while (rc == 0) {
-        ssize_t got = recv(fd, bytes + size, sizeof(bytes) - size, 0);
-        cr_assert_gt(got, 0, "no answer");
-        size += (size_t)got;
-        rc = frame_decode(slice_of(bytes, size), 0, FRAME_HELLO_MAX, &frame, &why);
-    }
-    cr_assert_eq(rc, 1, "%s", why.text);
+    struct answers answers = {.size = 0};
+    struct frame frame = await_frame(fd, &answers);
     cr_assert_eq(frame.kind, refusal == NULL ? FRAME_HELLO : FRAME_REFUSED, "%.*s",
                  (int)frame.body.size, (const char *)frame.body.data);
     if (refusal != NULL) {
@@ -222,4 +237,37 @@ Test(lib_node_hellos, rule_20_another_group_is_refused) {
     close(fd);
     buffer_fini(&body);
     buffer_fini(&frame);
+}
+
+/* The hello of a group is no promise for the frames behind it. */
+Test(lib_node_hellos, rule_20_a_frame_of_another_group_is_refused) {
+    int fd = dial();
+    say_hello(fd, "n2", 2002);
+    struct answers answers = {.size = 0};
+    struct frame frame = await_frame(fd, &answers);
+    cr_assert_eq(frame.kind, FRAME_HELLO);
+    struct hello theirs;
+    struct reason why = {{0}};
+    cr_assert_eq(hello_decode(frame.body, &theirs, &why), 0, "%s", why.text);
+    struct buffer bytes;
+    buffer_init(&bytes);
+    frame_encode(FRAME_RAFT, 3, frame_seed(theirs.conn_nonce), (struct slice){0}, &bytes);
+    cr_assert_eq(send(fd, bytes.data, bytes.size, MSG_NOSIGNAL), (ssize_t)bytes.size);
+    do {
+        frame = await_frame(fd, &answers);
+    } while (frame.kind != FRAME_REFUSED);
+    cr_expect_not_null(
+        memmem(frame.body.data, frame.body.size, "frame of group 3, expected 0", 28));
+    buffer_fini(&bytes);
+    close(fd);
+}
+
+/* ------------------------------------------------------------------ rule 18 */
+
+Test(lib_node_hellos, m10_another_directory_under_a_members_name_is_refused) {
+    open_member(&world, 1);
+    open_member(&world, 2);
+    put(world.nodes[0], "founded", "yes");
+    close_member(&world, 1);
+    expect_life(1, 10, "it came as 00000000000007d2");
 }

@@ -207,6 +207,32 @@ Test(log_space, drops_whole_segments_below_an_image_only) {
     fixture_fini(&f);
 }
 
+/* Rule 16: what somebody still reads is unlinked, and never becomes another segment under the reader. */
+Test(log_space, a_segment_that_is_being_read_is_not_recycled) {
+    struct fixture f;
+    fixture_init(&f, 3);
+    fixture_must_open(&f);
+    append(&f, 1, 60, 1, 500);
+    struct log_segment segments[2];
+    cr_assert_gt(log_segments(f.log, segments, 2), 2);
+    struct log_extent extent;
+    cr_assert_eq(log_extent_pin(f.log, 1, &extent, &f.why), 0);
+    cr_assert_eq(log_drop_prefix(f.log, segments[0].last, &f.why), 0);
+    cr_assert_eq(log_first(f.log), segments[0].last + 1);
+    for (uint64_t first = 61; first < 181; first += 60) {
+        append(&f, first, 60, 1, 500);
+    }
+    struct blob *payload = payload_of(1, 1, 500);
+    uint8_t bytes[500];
+    size_t got;
+    cr_assert_eq(extent.length, sizeof(bytes));
+    cr_assert_eq(disk_read(extent.file, extent.offset, bytes, sizeof(bytes), &got), 0);
+    cr_expect(got == sizeof(bytes) && memcmp(bytes, payload->data, sizeof(bytes)) == 0);
+    blob_unref(payload);
+    log_extent_unpin(f.log, extent.segment);
+    fixture_fini(&f);
+}
+
 Test(log_space, sees_no_damage_in_a_hole_below_the_image) {
     struct fixture f;
     fixture_init(&f, 7);

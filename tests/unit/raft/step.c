@@ -168,6 +168,27 @@ Test(raft_step, takes_a_fenced_write_in_its_own_term_only) {
     raft_close(raft);
 }
 
+Test(raft_step, p2_an_image_behind_the_commit_is_no_news) {
+    struct raft_start start = start_of(1);
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    uint64_t now_ns = elect(raft, 1, &update);
+    cr_assert(persisted(raft, now_ns, update.write.no, &update) == 0);
+    uint32_t sizes[] = {10, 20};
+    cr_assert(submit(raft, now_ns, sizes, 2, 0, &update) == 0);
+    cr_assert(persisted(raft, now_ns, update.write.no, &update) == 0);
+    cr_assert(update.commit == 3);
+    struct raft_event event = {.kind = RAFT_IMAGE_INSTALLED, .now_ns = now_ns};
+    event.image_installed.index = 2;
+    event.image_installed.term = 1;
+    cr_assert(raft_step(raft, &event, &update) == 0);
+    struct raft_status status;
+    raft_status(raft, &status);
+    cr_expect(status.first == 1 && status.last == 3 && update.stop_rc == 0);
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
 Test(raft_step, is_busy_beyond_the_limit_of_what_is_not_committed) {
     struct raft_start start = start_of(1);
     start.options.uncommitted_bytes_max = 1000;

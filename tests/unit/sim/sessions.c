@@ -100,3 +100,55 @@ Test(sim_sessions, c4_a_session_ends_by_an_entry_while_the_old_leader_still_runs
     }
     cr_expect(expired > 40, "only %d ended", (int)expired);
 }
+
+/* Rule 26: what its clients said while the process stood still was not heard, so that time does not count. */
+Test(sim_sessions, c4_no_session_ends_for_the_time_in_which_the_leader_stood_still) {
+    struct sim_plan plan = plan_with_sessions(3300);
+    plan.nodes = 1;
+    plan.session_ttl_ms = 4000;
+    struct play play = play_begin(&plan);
+    struct sim_node *only = play_leader(&play, 3000);
+    sim_load_start(play.world);
+    sim_world_run_ms(play.world, 1000);
+    cr_assert(play.world->counts.sessions > 0);
+    sim_load_stop(play.world); /* nobody says keep-alive from now on */
+    sim_world_run_ms(play.world, 1000);
+    sim_loop_pause(&only->loop, 20000 * MS_NS);
+    sim_world_run_ms(play.world, 20500);
+    cr_expect(play.world->counts.expired == 0, "%d ended", (int)play.world->counts.expired);
+    sim_world_run_ms(play.world, 4000);
+    cr_expect(play.world->counts.expired > 0, "none ended");
+    play_agree(&play);
+    play_end(&play);
+}
+
+/* Rule 26: a leader's clocks start anew with each term: in between others have heard keep-alives, which are no
+ * entries. The world checks that no session ends early. */
+Test(sim_sessions, c4_clocks_of_an_earlier_term_end_no_session) {
+    unsigned again = 0;
+    for (uint64_t seed = 3400; seed < 3408; seed++) {
+        struct sim_plan plan = plan_with_sessions(seed);
+        plan.session_ttl_ms = 5000;
+        plan.keep_permille = 1000;
+        struct play play = play_begin(&plan);
+        struct sim_node *first = play_leader(&play, 3000);
+        sim_load_start(play.world);
+        sim_world_run_ms(play.world, 1000);
+        sim_load_stop(play.world);
+        sim_world_run_ms(play.world, 4000);
+        cr_expect(play.world->counts.expired == 0);
+        sim_isolate(play.world, first->number, UINT64_MAX);
+        sim_world_run_ms(play.world, 2000);
+        sim_load_start(play.world);
+        sim_world_run_ms(play.world, 3000);
+        sim_load_stop(play.world);
+        sim_rejoin(play.world, first->number);
+        sim_world_run_ms(play.world, 500);
+        sim_isolate(play.world, play_leader(&play, 0)->number, UINT64_MAX);
+        sim_world_run_ms(play.world, 3500);
+        again += sim_node_leads(first) ? 1 : 0;
+        play_agree(&play);
+        play_end(&play);
+    }
+    cr_expect(again > 0, "no node led twice");
+}
