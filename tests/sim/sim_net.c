@@ -19,7 +19,8 @@ bool sim_net_blocked(const struct sim_net *net, unsigned from, unsigned to) {
 
 uint64_t sim_net_latency(struct sim_net *net) {
     const struct sim_net_options *options = &net->options;
-    uint64_t spread_ns = options->latency_max_ns - options->latency_min_ns;
+    bool spread = options->latency_max_ns > options->latency_min_ns; /* not in every simpler plan */
+    uint64_t spread_ns = spread ? options->latency_max_ns - options->latency_min_ns : 0;
     uint64_t ns = options->latency_min_ns + prng_below(&net->prng, spread_ns + 1);
     bool spike = prng_below(&net->prng, 1000) < options->spike_permille;
     net->counts.spikes += spike;

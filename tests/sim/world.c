@@ -175,6 +175,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_program = prng_of(plan->seed ^ UINT64_C(0x9a3e9a3e9a3e9a3e));
     world->prng_remote = prng_of(plan->seed ^ UINT64_C(0xc11ec11ec11ec11e));
     world->prng_more = prng_of(plan->seed ^ UINT64_C(0x303e303e303e303e));
+    world->prng_rot = prng_of(plan->seed ^ UINT64_C(0x7077077070770770));
     list_init(&world->ops);
     sim_model_init(&world->model);
     world->model.log_mode = plan->log_mode;

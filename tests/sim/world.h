@@ -226,7 +226,7 @@ struct sim_world {
     struct sim_plan plan;
     struct sim_time time;
     struct sim_net net;
-    struct prng prng_fault, prng_load, prng_life, prng_program, prng_remote, prng_more;
+    struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_remote remotes[SIM_REMOTES_MAX];

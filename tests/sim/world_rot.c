@@ -66,7 +66,7 @@ static struct places find_records(struct sim_node *node) {
 
 /* What the page cache still has is not seen before it forgets it. */
 static enum sim_rot_where draw_where(struct sim_world *world) {
-    bool hidden = world->plan.rot_writes && prng_below(&world->prng_fault, 3) == 0;
+    bool hidden = world->plan.rot_writes && prng_below(&world->prng_rot, 3) == 0;
     return hidden ? SIM_ROT_MEDIUM : SIM_ROT_BOTH;
 }
 
@@ -74,11 +74,11 @@ static bool spoil(struct sim_node *node, enum sim_rot_kind kind, const char *pat
                   uint64_t size) {
     struct sim_world *world = node->world;
     enum sim_rot_where where = draw_where(world);
-    uint64_t at = offset + prng_below(&world->prng_fault, size);
+    uint64_t at = offset + prng_below(&world->prng_rot, size);
     uint64_t sector = at / 512 * 512;
     bool done = false;
     if (kind == SIM_ROT_BIT) {
-        done = sim_disk_flip_bit(node->disk, path, at, (unsigned)prng_below(&world->prng_fault, 8),
+        done = sim_disk_flip_bit(node->disk, path, at, (unsigned)prng_below(&world->prng_rot, 8),
                                  where);
     } else if (kind == SIM_ROT_ZERO) {
         done = sim_disk_zero(node->disk, path, sector, 512, where);
@@ -201,15 +201,15 @@ bool sim_rot_possible(const struct sim_node *node) {
 static enum sim_rot_kind draw_kind(struct sim_world *world) {
     static const enum sim_rot_kind kinds[] = {SIM_ROT_BIT, SIM_ROT_BIT, SIM_ROT_ZERO,
                                               SIM_ROT_UNREADABLE};
-    return kinds[prng_below(&world->prng_fault, sizeof(kinds) / sizeof(kinds[0]))];
+    return kinds[prng_below(&world->prng_rot, sizeof(kinds) / sizeof(kinds[0]))];
 }
 
 /* Of a record, where it can also be that a write never came, or came elsewhere. */
 static enum sim_rot_kind draw_record_kind(struct sim_world *world) {
-    if (!world->plan.rot_writes || prng_below(&world->prng_fault, 3) > 0) {
+    if (!world->plan.rot_writes || prng_below(&world->prng_rot, 3) > 0) {
         return draw_kind(world);
     }
-    return prng_below(&world->prng_fault, 2) == 0 ? SIM_ROT_UNWRITTEN : SIM_ROT_MISDIRECTED;
+    return prng_below(&world->prng_rot, 2) == 0 ? SIM_ROT_UNWRITTEN : SIM_ROT_MISDIRECTED;
 }
 
 /* What was written for `place` lies over another record, and where it belongs is what was there before. */
@@ -267,9 +267,10 @@ static bool may_rot(const struct sim_node *node, const struct places *places, si
 static void rot_records(struct sim_node *node) {
     struct sim_world *world = node->world;
     struct places places = find_records(node);
-    uint64_t wanted = 1 + prng_below(&world->prng_fault, 4);
+    bool any = world->plan.rot_budget == SIM_ROT_ANY;
+    uint64_t wanted = 1 + prng_below(&world->prng_rot, any ? 12 : 4);
     for (uint64_t tries = 0; tries < 4 * wanted && places.count > 1; tries++) {
-        size_t i = (size_t)prng_below(&world->prng_fault, places.count - 1);
+        size_t i = (size_t)prng_below(&world->prng_rot, places.count - 1);
         const struct place *place = &places.list[i];
         enum sim_rot_kind kind = draw_record_kind(world);
         if (!may_rot(node, &places, i, kind)) {
@@ -279,7 +280,7 @@ static void rot_records(struct sim_node *node) {
             (void)spoil_in(node, SIM_ROT_IN_RECORD, kind, place->path, place->offset, place->size);
             continue;
         }
-        size_t over = (size_t)prng_below(&world->prng_fault, places.count - 1);
+        size_t over = (size_t)prng_below(&world->prng_rot, places.count - 1);
         if (over != i && may_rot(node, &places, over, kind)) {
             misdirect(node, place, &places.list[over]);
         }
@@ -289,22 +290,22 @@ static void rot_records(struct sim_node *node) {
 
 static void rot_anything(struct sim_node *node) {
     struct sim_world *world = node->world;
-    uint64_t what = prng_below(&world->prng_fault, 10);
-    bool lost = prng_below(&world->prng_fault, 3) == 0;
+    uint64_t what = prng_below(&world->prng_rot, 10);
+    bool lost = prng_below(&world->prng_rot, 3) == 0;
     enum sim_rot_kind kind = lost ? SIM_ROT_LOST : draw_kind(world);
     if (what < 5) {
         rot_records(node);
     } else if (what < 7) {
         size_t count = count_under(node, DATA, ".seg");
-        size_t back = prng_below(&world->prng_fault, 2) == 0
+        size_t back = prng_below(&world->prng_rot, 2) == 0
                           ? 0
-                          : (size_t)prng_below(&world->prng_fault, count + 1);
+                          : (size_t)prng_below(&world->prng_rot, count + 1);
         (void)sim_rot_segment(node, kind, back);
     } else if (what < 9) {
         (void)sim_rot_image(node, kind);
     } else {
         (void)sim_rot_vote(node);
-        sim_node_die(node, prng_below(&world->prng_fault, 2) == 0); /* before a vote meets it */
+        sim_node_die(node, prng_below(&world->prng_rot, 2) == 0); /* before a vote meets it */
     }
 }
 
@@ -314,6 +315,10 @@ void sim_rot_begin(struct sim_world *world, struct sim_node *node) {
         world->plan.rot_budget == SIM_ROT_APART || world->plan.rot_budget == SIM_ROT_ANY ||
         (world->plan.rot_budget == SIM_ROT_FEW && node->number < (world->plan.nodes - 1) / 2);
     node->rot_wanted = may && (world->plan.nodes > 1 || world->plan.rot_budget == SIM_ROT_ANY);
+    bool everywhere = world->plan.rot_budget == SIM_ROT_ANY && prng_below(&world->prng_rot, 3) == 0;
+    for (size_t i = 0; everywhere && i < world->plan.nodes; i++) {
+        world->nodes[i].rot_wanted = true;
+    }
 }
 
 void sim_rot_strike(struct sim_node *node) {
@@ -327,7 +332,7 @@ void sim_rot_strike(struct sim_node *node) {
     } else {
         rot_records(node);
     }
-    uint64_t next = prng_below(&world->prng_fault, 4);
+    uint64_t next = prng_below(&world->prng_rot, 4);
     if (next < 2) {
         sim_node_die(node, next == 0);
     }

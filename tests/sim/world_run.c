@@ -127,14 +127,19 @@ static void converge(struct sim_world *world) {
     }
 }
 
+/* What loses messages may keep a cluster from a leader for as long as it lasts, so the first one is asked
+ * for without that; unless faults are there from the beginning. */
 static void found(struct sim_world *world) {
+    struct sim_net_options *net = &world->net.options;
     start_all(world);
     if (world->plan.faults_at_founding) {
         return;
     }
+    net->loss_permille = net->frame_drop_permille = net->frame_change_permille = 0;
     if (!sim_world_until(world, has_leader, FOUNDING_MS)) {
         sim_explain(world, "no first leader", FOUNDING_MS);
     }
+    *net = world->plan.net;
 }
 
 /* What was acknowledged is there after all have lost their power at once (S24). */
@@ -165,6 +170,10 @@ static void end_without_budget(struct sim_world *world) {
     sim_world_heal(world);
     sim_load_stop(world);
     sim_world_reported(world);
+    if (!sim_world_failed(world) && sim_world_converged(world)) {
+        sim_check_end(world);
+        return;
+    }
     for (size_t i = 0; i < world->plan.nodes && !sim_world_failed(world); i++) {
         if (sim_node_runs(&world->nodes[i])) {
             sim_check_state(&world->nodes[i]);
