@@ -256,6 +256,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     list_init(&node->log_waits);
     list_init(&node->log_reads);
     list_init(&node->hold_waits);
+    list_init(&node->digests);
     list_init(&node->batch.fills);
     list_init(&node->repair.waits);
     node->repair.image_wanted_ns = node->repair.note_retry_ns = UINT64_MAX;

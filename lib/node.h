@@ -280,6 +280,7 @@ struct node {
     uint64_t image_bytes;              /* bulk thread: of the last image or checkpoint */
     uint64_t image_spare_bytes;        /* bulk thread: of the spare file; 0: none */
     struct list_link hold_waits;       /* requests */
+    struct list_link digests;          /* jobs: under way on the bulk thread */
     uint64_t ready_deadline_ns; /* of a leader that waits for its tails; UINT64_MAX: none does */
 
     struct role role_events;
@@ -473,6 +474,7 @@ void node_image_suspect(struct node *node);
 /* lib/node_status.c */
 void node_answer_status(struct node *node, struct request *request);
 void node_answer_digest(struct node *node, struct request *request);
+uint64_t node_digest_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
 
 /* First index that the log keeps. Before the node runs the log belongs to the founding job. */
 static inline uint64_t node_log_first(const struct node *node) {

@@ -748,7 +748,7 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
         uint64_t earliest = pending_expire(&node->pending, now_ns);
         expire_parked(node, now_ns, &earliest);
         uint64_t others[] = {node_read_expire(node, now_ns), node_once_expire(node, now_ns),
-                             node_hold_expire(node, now_ns)};
+                             node_hold_expire(node, now_ns), node_digest_expire(node, now_ns)};
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
             earliest = others[i] < earliest ? others[i] : earliest;
         }

@@ -186,8 +186,9 @@ void node_answer_status(struct node *node, struct request *request) {
 
 struct digest_job {
     struct loop_job job;
+    struct list_link link;
     struct node *node;
-    struct request *request;
+    struct request *request; /* NULL: it has its answer */
     struct state_digest state;
     int rc;
 };
@@ -197,25 +198,48 @@ static void digest_run(struct loop_job *base) {
     job->rc = job->node->state->digest_run(&job->state, &job->node->image_cancel);
 }
 
+static void answer_digest(struct digest_job *job) {
+    struct lkv_msg *reply = job->request->reply;
+    if (job->rc != 0) {
+        int rc = job->rc == LKV_ECANCELED ? LKV_ECLOSED : job->rc;
+        request_fail(job->request, rc, "digest: %s", error_text(rc));
+        return;
+    }
+    msg_set_str(reply, "id", job->node->options.id);
+    msg_set_u64(reply, "digest", job->state.digest);
+    msg_set_u64(reply, "index", job->state.index);
+    if (job->state.revision != 0) {
+        msg_set_u64(reply, "rev", job->state.revision);
+    }
+    request_finish(job->request);
+}
+
 static void digest_done(struct loop_job *base) {
     struct digest_job *job = LIST_ITEM(base, struct digest_job, job);
-    struct lkv_msg *reply = job->request->reply;
     job->node->state->digest_end(&job->state);
     job->node->jobs_outstanding--;
     job->node->turn_wanted = true;
-    if (job->rc == 0) {
-        msg_set_str(reply, "id", job->node->options.id);
-        msg_set_u64(reply, "digest", job->state.digest);
-        msg_set_u64(reply, "index", job->state.index);
-        if (job->state.revision != 0) {
-            msg_set_u64(reply, "rev", job->state.revision);
-        }
-        request_finish(job->request);
-    } else {
-        int rc = job->rc == LKV_ECANCELED ? LKV_ECLOSED : job->rc;
-        request_fail(job->request, rc, "digest: %s", error_text(rc));
+    list_remove(&job->link);
+    if (job->request != NULL) {
+        answer_digest(job);
     }
     mem_free(job);
+}
+
+/* The bulk thread may be with a disk that hangs: that keeps nobody waiting. */
+uint64_t node_digest_expire(struct node *node, uint64_t now_ns) {
+    uint64_t earliest = UINT64_MAX;
+    for (struct list_link *at = node->digests.next; at != &node->digests; at = at->next) {
+        struct digest_job *job = LIST_ITEM(at, struct digest_job, link);
+        struct request *request = job->request;
+        if (request != NULL && request->deadline_ns <= now_ns) {
+            job->request = NULL;
+            request_fail(request, LKV_ETIMEOUT, "the digest was not ready in time");
+        } else if (request != NULL && request->deadline_ns < earliest) {
+            earliest = request->deadline_ns;
+        }
+    }
+    return earliest;
 }
 
 void node_answer_digest(struct node *node, struct request *request) {
@@ -232,6 +256,10 @@ void node_answer_digest(struct node *node, struct request *request) {
     job->request = request;
     job->job.run = digest_run;
     job->job.done = digest_done;
+    list_push_back(&node->digests, &job->link);
+    if (request->deadline_ns < node->next_expiry_ns) {
+        node->next_expiry_ns = request->deadline_ns;
+    }
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
 }

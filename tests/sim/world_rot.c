@@ -165,12 +165,16 @@ static bool rot_file(struct sim_node *node, enum sim_rot_kind kind, const char *
     enum sim_rot_place place = strcmp(folder, DATA) == 0 ? SIM_ROT_IN_HEADER : SIM_ROT_IN_IMAGE;
     const char *path = path_under(node, folder, tail, i);
     struct slice bytes;
-    if (path == NULL || !sim_disk_peek(node->disk, path, &bytes) || bytes.size < 512) {
+    if (path == NULL || !sim_disk_peek(node->disk, path, &bytes) || bytes.size == 0) {
         return false;
     }
     char copy[128];
     (void)snprintf(copy, sizeof(copy), "%s", path);
     uint64_t size = bytes.size / 512 * 512;
+    if (size == 0) { /* of less than a sector */
+        size = bytes.size;
+        kind = kind == SIM_ROT_LOST ? kind : SIM_ROT_BIT;
+    }
     return spoil_in(node, place, kind, copy, 0, size < size_max ? size : size_max);
 }
 
@@ -290,7 +294,7 @@ static void rot_records(struct sim_node *node) {
 
 static void rot_anything(struct sim_node *node) {
     struct sim_world *world = node->world;
-    uint64_t what = prng_below(&world->prng_rot, 10);
+    uint64_t what = prng_below(&world->prng_rot, 12);
     bool lost = prng_below(&world->prng_rot, 3) == 0;
     enum sim_rot_kind kind = lost ? SIM_ROT_LOST : draw_kind(world);
     if (what < 5) {
@@ -301,7 +305,7 @@ static void rot_anything(struct sim_node *node) {
                           ? 0
                           : (size_t)prng_below(&world->prng_rot, count + 1);
         (void)sim_rot_segment(node, kind, back);
-    } else if (what < 9) {
+    } else if (what < 11) {
         (void)sim_rot_image(node, kind);
     } else {
         (void)sim_rot_vote(node);
