@@ -91,6 +91,26 @@ static int report(struct chain *chain, uint64_t first, uint64_t known_term, uint
                             (unsigned long long)chain->recovery->mark.index);
 }
 
+/* Both are valid, and no log has both: the chain goes on with the later one. */
+static int contradict(struct chain *chain, uint64_t index, uint64_t prev_term, uint64_t offset) {
+    const struct log_terms *terms = &chain->recovery->terms;
+    char name[LOG_NAME_SIZE];
+    struct recovery_finding finding = {.file = file_of(chain, name),
+                                       .offset = offset,
+                                       .index = index,
+                                       .text = "does not follow what is before it"};
+    chain->recovery->damage.contradiction = true;
+    int rc = recovery_damaged(chain->recovery, chain->source, &finding,
+                              "expected what follows entry %llu of term %llu, found what follows "
+                              "entry %llu of term %llu (acknowledged: the mark is %llu)",
+                              (unsigned long long)terms->last,
+                              (unsigned long long)log_terms_at(terms, terms->last),
+                              (unsigned long long)index - 1, (unsigned long long)prev_term,
+                              (unsigned long long)chain->recovery->mark.index);
+    start_at(chain, index - 1, prev_term);
+    return rc;
+}
+
 /* Entries from the chain's end to `last` were acknowledged and are not readable; what follows says
  * that the last one has `last_term`. The chain goes on behind them. */
 static int lose(struct chain *chain, uint64_t last, uint64_t last_term) {
@@ -145,14 +165,11 @@ static int damaged(struct chain *chain, uint64_t index, uint64_t prev_term, bool
     if (is_header && chain->source->mend && (!fits || !follows_directly(chain))) {
         return distrust_older(chain);
     }
-    uint64_t first = greatest(least(index - 1, terms->last + 1), image + 1);
-    int rc = report(chain, first, 0, offset, found);
-    if (rc != 0 || !fits) {
-        chain->recovery->damage.contradiction |= !fits;
-        start_at(chain, index - 1, prev_term);
-        return rc;
+    if (!fits) {
+        return contradict(chain, index, prev_term, offset);
     }
-    return lose(chain, index - 1, prev_term);
+    int rc = report(chain, terms->last + 1, 0, offset, found);
+    return rc != 0 ? rc : lose(chain, index - 1, prev_term);
 }
 
 /* Something valid says that the entry before `index` has `prev_term`: does the chain agree? What a

@@ -91,8 +91,8 @@ static void two_segments_that_contradict(void) {
 Test(log_forged, a_header_that_contradicts_the_segment_before_it) {
     two_segments_that_contradict();
     RUN(.mend = false);
-    expect_first(SEGMENT(
-        2) ":0: expected entry 3 after (3, term 5), found the next segment" ACKNOWLEDGED(4));
+    expect_first(SEGMENT(2) ":0: expected what follows entry 3 of term 5, found what follows entry "
+                            "3 of term 2" ACKNOWLEDGED(4));
     cr_assert(found.damage.contradiction);
     cr_assert_eq(found.damage.gap_count, 0);
     expect_log(3, 4, 2);
@@ -117,8 +117,8 @@ Test(log_forged, an_empty_segment_that_contradicts_the_one_before_it) {
     forge_finish(&forge, disk);
     forge_vote(disk, (struct log_mark_value){2, 3, 2}, two, one);
     RUN(.mend = false);
-    expect_first(SEGMENT(
-        2) ":0: expected entry 3 after (3, term 5), found the next segment" ACKNOWLEDGED(3));
+    expect_first(SEGMENT(2) ":0: expected what follows entry 3 of term 5, found what follows entry "
+                            "3 of term 2" ACKNOWLEDGED(3));
     cr_assert(found.damage.contradiction);
     expect_log(3, 3, 2);
     recovery_fini(&found);
@@ -230,8 +230,8 @@ Test(log_forged, another_entry_under_an_index_that_was_acknowledged) {
     forge_finish(&forge, disk);
     forge_vote(disk, (struct log_mark_value){1, 3, 2}, one, none);
     RUN(.mend = true);
-    expect_first(SEGMENT(
-        1) ":4432: expected entry 1 after (3, term 2), found another record" ACKNOWLEDGED(3));
+    expect_first(SEGMENT(1) ":4432: expected what follows entry 3 of term 2, found what follows "
+                            "entry 1 of term 2" ACKNOWLEDGED(3));
     cr_assert(found.damage.contradiction);
     /* The mark's entry 3 of term 2 cannot follow the one of term 3. */
     cr_assert_eq(found.damage.gap_count, 0);
