@@ -18,7 +18,7 @@ function(lkv_add_test)
     add_test(NAME ${arg_NAME} COMMAND ${LKV_RUN_TEST} ${options} -- ${arg_COMMAND})
 
     if(NOT arg_SECONDS)
-        set(arg_SECONDS 120)
+        set(arg_SECONDS 300)
     endif()
     set(labels ${arg_LABEL})
     if(arg_NAME MATCHES "_long$")
