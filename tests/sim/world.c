@@ -86,6 +86,7 @@ static void set_options(struct sim_node *node) {
     if (plan->inflight_bytes > 0) {
         options->inflight_bytes_max = plan->inflight_bytes;
     }
+    options->ready_timeout_ms = plan->fault_ms_max;
 }
 
 static void on_line(void *arg, int level, const char *json) {

@@ -141,8 +141,11 @@ struct sim_tail {
     bool open;
     struct sim_remote *remote; /* whose handle it is of; NULL: of that of a node */
     unsigned node;
+    bool gates; /* the node's readiness */
     uint64_t next;
-    struct lkv_msg *kept[SIM_TAIL_KEPT]; /* owned: not freed yet */
+    struct lkv_msg *kept[SIM_TAIL_KEPT]; /* owned: not freed yet, */
+    uint64_t kept_of[SIM_TAIL_KEPT];     /* and of the how-manieth tail of this client */
+    uint64_t opened;
 };
 
 enum sim_node_state { SIM_DOWN, SIM_UP, SIM_CLOSING };
@@ -347,6 +350,8 @@ void sim_log_check(struct sim_node *node);
 void sim_log_check_records(struct sim_world *world, const char *who, uint64_t from, uint64_t next,
                            const struct lkv_msg *msg);
 void sim_log_check_end(struct sim_node *node);
+/* It is told that it is ready to lead, by its entry at `index`: what gates that has consumed all before. */
+void sim_log_check_ready(struct sim_node *node, uint64_t index);
 
 /* --- checks (world_check.c) --- */
 void sim_check_node(struct sim_node *node);

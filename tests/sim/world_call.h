@@ -102,6 +102,7 @@ void sim_log_judge(const struct sim_call *op, const struct lkv_msg *reply);
 void sim_log_follow(struct sim_client *client, struct sim_remote *remote);
 /* Ends the client's tail, if it has one. */
 void sim_log_cancel(struct sim_client *client);
+void sim_log_let_lead(struct sim_world *world); /* no tail gates anybody any more */
 void sim_log_fini(struct sim_client *client);
 
 #endif

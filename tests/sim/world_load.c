@@ -509,6 +509,7 @@ void sim_load_stop(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.clients; i++) {
         sim_event_cancel(&world->time, &world->clients[i].next);
     }
+    sim_log_let_lead(world);
 }
 
 /* ------------------------------------------------------------------ silence */

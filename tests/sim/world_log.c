@@ -274,9 +274,10 @@ static void take_tail(struct sim_client *client, struct lkv_msg *msg) {
     sim_log_check_records(world, "a tail", tail->next, number, msg);
     world->counts.tailed += lkv_msg_count(msg);
     tail->next = number;
-    struct lkv_msg **slot = &tail->kept[prng_below(&world->prng_load, SIM_TAIL_KEPT)];
-    lkv_msg_free(*slot);
-    *slot = msg;
+    size_t slot = (size_t)prng_below(&world->prng_load, SIM_TAIL_KEPT);
+    lkv_msg_free(tail->kept[slot]);
+    tail->kept[slot] = msg;
+    tail->kept_of[slot] = tail->opened;
 }
 
 static void free_kept(struct sim_tail *tail) {
@@ -296,15 +297,19 @@ static struct lkv *handle_for(struct sim_client *client, const struct sim_remote
 }
 
 static void open_tail(struct sim_client *client, struct lkv *db) {
+    struct sim_world *world = client->world;
     struct sim_tail *tail = &client->tail;
+    bool may_gate = tail->remote == NULL && world->plan.more_permille > 0;
+    tail->gates = may_gate && prng_below(&world->prng_more, 4) == 0;
     const struct tail_options options = {.from = tail->next,
-                                         .credit_bytes =
-                                             1 + prng_below(&client->world->prng_load, 8192),
+                                         .credit_bytes = 1 + prng_below(&world->prng_load, 8192),
+                                         .gates_ready = tail->gates,
                                          .queue = tail->queue,
                                          .tag = client};
     int rc = tail_open(db, &options);
     ASSERT(rc == 0);
     tail->open = true;
+    tail->opened++;
 }
 
 static void take_all(struct sim_client *client) {
@@ -355,6 +360,48 @@ void sim_log_cancel(struct sim_client *client) {
     if (rc != 0 || tail->open) {
         sim_world_fail(world, "a tail is canceled: %s, and has %s", error_name(rc),
                        tail->open ? "no end" : "ended");
+    }
+}
+
+void sim_log_let_lead(struct sim_world *world) {
+    for (size_t i = 0; i < world->plan.clients; i++) {
+        if (world->clients[i].tail.gates) {
+            sim_log_cancel(&world->clients[i]);
+        }
+    }
+}
+
+/* The index of the first record that a reader from `from` on will see, or UINT64_MAX. */
+static uint64_t next_shown(const struct sim_model *model, uint64_t from) {
+    for (uint64_t i = from > 0 ? from : 1; i <= model->commit; i++) {
+        if (model->committed[i]->shown) {
+            return i;
+        }
+    }
+    return UINT64_MAX;
+}
+
+void sim_log_check_ready(struct sim_node *node, uint64_t index) {
+    struct sim_world *world = node->world;
+    for (size_t i = 0; i < world->plan.clients; i++) {
+        struct sim_client *client = &world->clients[i];
+        const struct sim_tail *tail = &client->tail;
+        if (!tail->gates || !tail->open || tail->node != node->number) {
+            continue;
+        }
+        take_all(client);
+        uint64_t owed = tail->open ? next_shown(&world->model, tail->next) : UINT64_MAX;
+        for (size_t k = 0; tail->open && k < SIM_TAIL_KEPT; k++) {
+            struct lkv_record record;
+            bool some = tail->kept[k] != NULL && tail->kept_of[k] == tail->opened &&
+                        lkv_msg_record(tail->kept[k], 0, &record);
+            owed = some && record.index < owed ? record.index : owed;
+        }
+        if (owed < index) {
+            sim_world_fail(world,
+                           "%s is ready at %" PRIu64 ", a tail still has to consume %" PRIu64,
+                           node->name, index, owed);
+        }
     }
 }
 

@@ -59,6 +59,7 @@ static void take_ready(struct sim_node *node, const struct lkv_msg *msg, uint64_
         sim_world_fail(node->world, "%s is ready at %" PRIu64 " but has applied %" PRIu64,
                        node->name, index, node->node->applied);
     }
+    sim_log_check_ready(node, index);
     program->acts_in = program->acted_in = term;
     program->ready++;
 }

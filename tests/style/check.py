@@ -10,6 +10,7 @@ Rules:
   braces     every if, else, for and while has them (clang-format 14 cannot insert them)
   words      nothing left unfinished, no waiting by sleep in the product, no path of one machine
   catalogue  docs/TESTING.md says truly which tests name which id of the catalogue of faults
+  workload   docs/TESTING.md says truly where the simulator has each public function
 
 selftest.py plants a violation of each and checks that it is caught.
 """
@@ -24,6 +25,7 @@ import sys
 from typing import Iterator, NamedTuple
 
 import catalogue
+import workload
 
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
@@ -288,8 +290,14 @@ def check_catalogue(root: str, files: list[str]) -> Iterator[Violation]:
             yield Violation(catalogue.DOCUMENT, line, message)
 
 
+def check_workload(root: str, files: list[str]) -> Iterator[Violation]:
+    if workload.DOCUMENT in files and workload.HEADER in files:
+        for line, message in workload.problems_of(root):
+            yield Violation(workload.DOCUMENT, line, message)
+
+
 RULES = {"arrows": check_arrows, "sizes": check_sizes, "braces": check_braces, "words": check_words,
-         "catalogue": check_catalogue}
+         "catalogue": check_catalogue, "workload": check_workload}
 
 
 def main() -> int:

@@ -212,5 +212,37 @@ class Catalogue(Planted):
         self.assertEqual(self.found("catalogue", files), [])
 
 
+class Workload(Planted):
+    HEADER = ("LKV_API LKV_CHECK int lkv_put(struct lkv *db);\n/* LKV_API int lkv_old(void); */\n"
+              "enum lkv_read { LKV_LOCAL = 3 };\n")
+    ROW = "| `lkv_put`, `LKV_LOCAL` | puts | `a.c`: `SIM_PUT` |\n"
+
+    def problems(self, rows: str) -> list[str]:
+        document = f"{check.workload.BEGIN}\n| functions | what | where |\n|---|---|---|\n{rows}{check.workload.END}\n"
+        return self.found("workload", {"lib/ledgerkv.h": self.HEADER, "docs/TESTING.md": document,
+                                       "tests/sim/a.c": "case SIM_PUT: break;\n"})
+
+    def assert_problem(self, rows: str, message: str) -> None:
+        problems = self.problems(rows)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn(message, problems[0])
+
+    def test_a_true_table_is_allowed(self) -> None:
+        self.assertEqual(self.problems(self.ROW), [])
+        self.assertEqual(self.problems("| `lkv_put`, `LKV_LOCAL` | - | none: only real ones |\n"), [])
+
+    def test_each_function_and_flag_has_a_row(self) -> None:
+        self.assert_problem(self.ROW.replace(", `LKV_LOCAL`", ""), "lacks LKV_LOCAL")
+        self.assert_problem(self.ROW.replace("`lkv_put`, ", ""), "lacks lkv_put")
+
+    def test_nothing_stands_there_twice_or_for_nothing(self) -> None:
+        self.assert_problem(self.ROW + "| `lkv_put` | - | none: twice |\n", "stands in line 4 too")
+        self.assert_problem(self.ROW + "| `lkv_old` | - | none: gone |\n", "lkv_old is nothing")
+
+    def test_what_a_row_names_is_there(self) -> None:
+        self.assert_problem(self.ROW.replace("SIM_PUT", "SIM_PU"), "SIM_PU is not in a.c")
+        self.assert_problem(self.ROW.replace("`SIM_PUT`", "puts"), "expected a file")
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main())
