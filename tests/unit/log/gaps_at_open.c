@@ -269,6 +269,24 @@ Test(log_gaps_at_open, leave_an_unknown_end_until_it_is_settled) {
     fixture_fini(&f);
 }
 
+/* Before anything else of the opening, since what that makes looks fine. */
+Test(log_gaps_at_open, leave_an_unknown_end_also_when_the_opening_is_cut_short) {
+    bool reached = true;
+    for (uint64_t k = 0; reached; k++) {
+        struct fixture f;
+        build(&f, 40 + k);
+        char path[64];
+        (void)snprintf(path, sizeof(path), "%s", newest_path(&f));
+        cr_assert(sim_disk_unlink(f.sim, path));
+        sim_disk_crash_at(f.sim, sim_disk_op_count(f.sim) + k);
+        reached = fixture_open(&f) != 0;
+        fixture_power_cut(&f);
+        fixture_must_open(&f);
+        cr_assert(f.state.end_unknown, "after %d operations", (int)k);
+        fixture_fini(&f);
+    }
+}
+
 /* A full disk while a segment is rebuilt is no end: with space it goes on. */
 Test(log_gaps_at_open, wait_for_space) {
     struct fixture f;

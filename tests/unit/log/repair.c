@@ -70,6 +70,20 @@ Test(log_repair, notes_a_gap_reads_around_it_and_fills_it) {
     }
 }
 
+/* S7: a fill that went astray is read back, and the gap stays. */
+Test(log_repair, believes_no_fill_that_reads_otherwise) {
+    struct fixture f;
+    twenty(&f, 2);
+    spoil(&f, 10, 5);
+    cr_assert_eq(note(&f, 10, 10).first, 10);
+    sim_disk_misdirect_next_write(f.sim, SEGMENT_BYTES / 2);
+    cr_assert_eq(try_fill(&f, 10, 1, 2, 100), LKV_EDAMAGED);
+    cr_assert(log_damage_at(f.log, 10, NULL));
+    fill(&f, 10, 1, 2, 100);
+    check_entries(&f, 9, 20, 2, 100);
+    fixture_fini(&f);
+}
+
 Test(log_repair, notes_nothing_where_all_can_be_read) {
     struct fixture f;
     twenty(&f, 1);
