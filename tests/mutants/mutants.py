@@ -272,7 +272,7 @@ MUTANTS = [
        "unit_lib_retention", "lib-units"),
     _m("hold-answered-before-it-is-durable", "14", "lib/node_retention.c",
        "    if (!save(node, request)) {", "    request_finish(request);\n    if (!save(node, NULL)) {",
-       "unit_sim_log_mode", "sim-log"),
+       "unit_sim_log_mode"),
     # ------------------------------------------------------------------ repair
     _m("damaged-node-campaigns", "11", "raft/repair.c",
        "    return log_blocked(raft) == NULL && !raft->end_unknown;",

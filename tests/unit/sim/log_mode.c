@@ -152,3 +152,41 @@ Test(sim_log_mode, s27_however_much_room_is_left_nobody_stops) {
         play_end(&play);
     }
 }
+
+static void on_held(struct request *request) {
+    bool *held = request->owner;
+    *held = request->reply->rc == 0;
+}
+
+static bool held;
+
+static bool is_held(struct sim_world *world) {
+    (void)world;
+    return held;
+}
+
+/* Rule 14: a hold that was acknowledged is on the disk. */
+Test(sim_log_mode, an_acknowledged_hold_survives_a_power_cut) {
+    for (uint64_t seed = 4500; seed < 4510; seed++) {
+        struct sim_plan plan = sim_plan_calm(seed);
+        plan.log_mode = true;
+        plan.nodes = 1;
+        struct play play = play_begin(&plan);
+        struct sim_node *node = play_leader(&play, 3000);
+        held = false;
+        struct request *request = request_new(REQUEST_LOG_HOLD);
+        cr_assert(request != NULL);
+        cr_assert(request_set_keys(request, slice_text("reader"), (struct slice){0}) == 0);
+        request->from = 1;
+        request->deadline_ns = UINT64_MAX;
+        request->on_finish = on_held;
+        request->owner = &held;
+        node_hold(node->node, request);
+        cr_assert(sim_world_until(play.world, is_held, 3000));
+        sim_node_crash(node, true);
+        sim_node_start(node);
+        (void)play_leader(&play, 3000);
+        cr_expect(node->node->retention.hold_count == 1, "it is forgotten");
+        play_end(&play);
+    }
+}
