@@ -131,8 +131,10 @@ static void begin_step(struct node *node, uint64_t now_ns) {
 
 /* Somebody who was sent the newest image could not use it. */
 void node_image_suspect(struct node *node) {
-    node->scrub.image_suspect = true;
-    node->scrub.next_ns = node_now(node) + PAUSE_MS * MS_NS;
+    if (!node->scrub.image_suspect) { /* else whoever asks again and again puts it off for ever */
+        node->scrub.image_suspect = true;
+        node->scrub.next_ns = node_now(node) + PAUSE_MS * MS_NS;
+    }
 }
 
 uint64_t node_scrub_timer(struct node *node, uint64_t now_ns) {

@@ -270,6 +270,30 @@ Test(sim_repair, an_image_that_is_lost_comes_back_from_the_leader) {
     }
 }
 
+/* A follower asks for it more often than the look at it takes to begin. */
+Test(sim_repair, an_image_that_is_lost_while_a_follower_needs_it_is_written_anew) {
+    struct sim_plan plan = plan_of(55, 3);
+    plan.heartbeat_ms = 10;
+    plan.keep_entries = 0;
+    plan.segment_bytes = 4096;
+    plan.image_log_bytes = 1024;
+    struct play play = play_begin(&plan);
+    struct sim_node *leader = play_leader(&play, 3000);
+    struct sim_node *away = play_follower(&play, leader);
+    sim_node_crash(away, false);
+    for (uint32_t i = 0; i < 200; i++) {
+        play_put(&play, i % 8);
+    }
+    sim_world_run_ms(play.world, 500);
+    cr_assert(sim_rot_image(leader, SIM_ROT_LOST));
+    sim_node_start(away);
+    sim_world_run_ms(play.world, 3000);
+    cr_expect(away->node->applied == leader->node->applied && leader->node->role == RAFT_LEADER);
+    cr_expect(away->node->image_index > 0, "it needed one");
+    play_agree(&play);
+    play_end(&play);
+}
+
 /* Nobody has a clean log, and each entry has two good copies. */
 Test(sim_repair, s25_disjoint_entries_on_all_nodes_come_back) {
     for (uint64_t seed = 60; seed < 66; seed++) {
