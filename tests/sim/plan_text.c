@@ -62,6 +62,7 @@ static const struct number numbers[] = {
     NUMBER(scrub_ms),
     NUMBER(healing),
     NUMBER(evict_permille),
+    NUMBER(slow_permille),
     NUMBER(inflight_bytes),
     NUMBER(net.loss_permille),
     NUMBER(net.frame_drop_permille),

@@ -112,6 +112,7 @@ struct sim_plan {
     bool rot_writes; /* lost and misdirected writes, too; and what the page cache hides at first */
     uint64_t scrub_ms;
     enum sim_healing healing;
+    uint32_t slow_permille;  /* of disk stalls in which every call takes long, not only syncs */
     uint64_t inflight_bytes; /* of proposals; 0: as by default */
     uint32_t evict_permille; /* of starts after a kill: the page cache is not what it was */
 };
@@ -221,6 +222,7 @@ struct sim_counts {
     uint64_t undecided;    /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
+    uint64_t slow_disks;
     uint64_t majorities, excused; /* that healed alone; that could rightly do nothing */
     uint64_t reports;             /* without a budget: worlds that ended with a report of damage */
 };

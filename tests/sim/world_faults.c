@@ -104,7 +104,13 @@ static void network_fault(struct sim_world *world, enum sim_fault_kind kind, uns
 
 static void stall(struct sim_world *world, struct sim_node *node) {
     struct sim_disk_latency latency = world->plan.disk;
-    latency.sync_hang_ns = draw_ms(world) * MS_NS;
+    uint32_t slow = world->plan.slow_permille;
+    if (slow > 0 && draw(world, 1000) < slow) {
+        latency.op_ns = draw_ms(world) * MS_NS / 8;
+        world->counts.slow_disks++;
+    } else {
+        latency.sync_hang_ns = draw_ms(world) * MS_NS;
+    }
     sim_disk_set_latency(node->disk, &latency);
 }
 

@@ -42,6 +42,7 @@ static const struct kind kinds[] = {
     NET(frames_swapped, "frame-swapped"),
     NET(frames_changed, "frame-changed"),
     FAULT(SIM_DISK_STALL, "disk-stall"),
+    {"disk-slow", offsetof(struct sim_summary, counts.slow_disks)},
     DISK(errors, "disk-error"),
     DISK(failed_syncs, "failed-sync"),
     DISK(no_space, "disk-full"),

@@ -185,6 +185,7 @@ struct sim_plan sim_plan_mixed(uint64_t seed) {
     plan.segment_bytes = PICK(&prng, 1, 1, 2, 4, 16, 64) * KIB;
     plan.inflight_bytes = PICK(&prng, 0, 0, 16, 64) * KIB;
     plan.evict_permille = (uint32_t)PICK(&prng, 0, 200, 1000);
+    plan.slow_permille = (uint32_t)PICK(&prng, 0, 300, 700);
     plan.healing = (enum sim_healing)PICK(&prng, SIM_HEAL_ALL, SIM_HEAL_MAJORITY, SIM_HEAL_BOTH,
                                           SIM_HEAL_BOTH);
     draw_more_net(&prng, &plan.net);
