@@ -104,7 +104,9 @@ static bool agree(struct sim_world *world, uint64_t limit_ms) {
 }
 
 static void become_quiet(struct sim_world *world) {
-    uint64_t grace_ms = world->plan.fault_ms_max + 2 * world->plan.timeout_ms + 4000;
+    /* A node that is being closed ends what its log thread has: two writes and a mark, each as long as a
+     * job lasts at most. */
+    uint64_t grace_ms = 3 * world->plan.fault_ms_max + 2 * world->plan.timeout_ms + 4000;
     sim_load_stop(world);
     if (!sim_world_until(world, is_quiet, grace_ms)) {
         sim_explain(world, "not quiet", grace_ms);
