@@ -87,6 +87,10 @@ void image_installed(struct raft *raft, const struct raft_event *event) {
     if (!raft_wants_image(raft, index)) {
         return;
     }
+    /* It may come from a helper: if this node leads, it was deposed and has not heard of it. */
+    if (term > raft->term) {
+        core_adopt_term(raft, term);
+    }
     bool joins = raft_keeps_log(raft, index, term);
     /* It began as a follower's, and a leader has it all; and what is committed is the same anywhere. */
     if (!joins && (raft->role == RAFT_LEADER || index <= raft->commit)) {

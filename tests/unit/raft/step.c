@@ -168,6 +168,25 @@ Test(raft_step, takes_a_fenced_write_in_its_own_term_only) {
     raft_close(raft);
 }
 
+/* Rule 11: it asked a helper for what had rotted, and had not heard yet that another one leads. */
+Test(raft_step, a_leader_that_gets_an_image_of_a_later_term_was_deposed) {
+    struct raft_start start = start_of(3);
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    uint64_t now_ns = elect(raft, 3, &update);
+    struct raft_event event = {.kind = RAFT_IMAGE_INSTALLED, .now_ns = now_ns};
+    event.image_installed.index = 10;
+    event.image_installed.term = 2;
+    cr_assert(raft_step(raft, &event, &update) == 0);
+    cr_expect(update.stop_rc == 0 && update.role == RAFT_FOLLOWER && update.term == 2);
+    cr_expect(update.write.save_vote && update.write.term == 2);
+    struct raft_status status;
+    raft_status(raft, &status);
+    cr_expect(status.first == 11 && status.last == 10 && status.commit == 10);
+    raft_update_fini(&update);
+    raft_close(raft);
+}
+
 Test(raft_step, p2_an_image_behind_the_commit_is_no_news) {
     struct raft_start start = start_of(1);
     struct raft *raft = open_raft(&start);
