@@ -327,6 +327,32 @@ Test(lib_client, a_broken_connection_makes_writes_unknown_and_reads_move) {
     assert_put_works();
 }
 
+static int repeated_rc;
+
+static void note_rc(struct request *request) {
+    repeated_rc = request->reply->rc;
+}
+
+/* C6: of the first attempt nobody knows; that the next node refuses says nothing of it. */
+Test(lib_client, what_was_sent_once_and_refused_later_is_unknown) {
+    atomic_store(&hosts[0].role, HOST_SILENT);
+    const struct kv_command command = {
+        .op = KV_PUT, .key = slice_text("k"), .session = 1, .seq = 1, .acked_below = 1};
+    struct request *request = request_new(REQUEST_WRITE);
+    cr_assert_not_null(request);
+    request->command = kv_command_encode(&command);
+    request->cost = 64;
+    request->repeatable = true;
+    request->deadline_ns = loop_now_ns(client_loop) + 1000 * MS_NS;
+    request->on_finish = note_rc;
+    cr_assert_eq(db->ops->submit(db, request), 0);
+    paper_run(paper);
+    stop_node(0);
+    lead(NODES);
+    paper_advance(paper, 2000);
+    cr_assert_eq(repeated_rc, LKV_EUNKNOWN, "%s", error_name(repeated_rc));
+}
+
 /* X-A12 */
 Test(lib_client, an_isolated_leader_leaves_each_write_unknown_once) {
     assert_put_works();
