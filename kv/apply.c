@@ -114,19 +114,13 @@ void batch_breathe(struct batch *batch) {
 
 /* Gives back what nobody can ask for any more, up to a bound. */
 static void collect(struct batch *batch) {
-    struct store *store = batch->store;
-    size_t versions = 0;
-    size_t in_turn = 0;
-    while (store->garbage != NULL && versions < CALL_GARBAGE) {
-        if (in_turn >= TURN_KEYS) {
+    for (size_t versions = 0; versions < CALL_GARBAGE; versions += TURN_KEYS) {
+        if (versions > 0) {
             batch_breathe(batch);
-            in_turn = 0;
         }
-        struct garbage *block = store->garbage;
-        store->garbage = block->next;
-        versions += block->count;
-        in_turn += block->count;
-        mem_free(store_collect(store, block, &batch->dead));
+        if (history_collect(batch->store, TURN_KEYS, &batch->dead) < TURN_KEYS) {
+            return;
+        }
     }
 }
 
@@ -156,6 +150,19 @@ static void prefetch(struct batch *batch, size_t step) {
     }
 }
 
+/* What is below the revision can be neither read nor watched from now on; nothing is freed yet. As of the
+ * entry, and not as of what views need: all nodes answer the same (rule 24). */
+static int effect_compact(struct batch *batch, uint64_t revision) {
+    if (revision > batch->stamp.revision) {
+        return LKV_EFUTURE;
+    }
+    if (revision <= batch->stamp.kept_from) {
+        return LKV_ECOMPACTED;
+    }
+    batch->stamp.kept_from = revision;
+    return 0;
+}
+
 static int carry_out_effect(struct batch *batch, struct operation *operation, uint64_t index,
                             struct kv_result *result) {
     const struct kv_command *command = &operation->command;
@@ -171,6 +178,7 @@ static int carry_out_effect(struct batch *batch, struct operation *operation, ui
         /* The revision rises only if a key changed. */
         result->revision = result->count > 0 ? revision : batch->stamp.revision;
         return rc;
+    case KV_COMPACT: result->rc = effect_compact(batch, command->revision); return 0;
     case KV_SESSION_OPEN:
     case KV_SESSION_CLOSE:
     case KV_SESSION_EXPIRE: return sessions_command(&batch->store->sessions, command, result);
@@ -226,6 +234,21 @@ static int carry_out_once(struct batch *batch, const struct entry *entry,
     return rc;
 }
 
+/* Until the level that has history, `kept_from` runs ahead of the revision: not even the changes of the
+ * newest one are kept. Nothing had been changed by revision 1, so a store that is still empty has all of
+ * its history. */
+static void raise_level(struct batch *batch, uint32_t level) {
+    struct store *store = batch->store;
+    bool before = has_history(store);
+    if (level > store->feature_level) { /* it never falls */
+        store->feature_level = level;
+    }
+    if (!before) {
+        bool whole = has_history(store) && batch->stamp.revision == 1;
+        batch->stamp.kept_from = batch->stamp.revision + !whole;
+    }
+}
+
 static int carry_out(struct batch *batch, const struct entry *entry, struct operation *operation,
                      struct kv_result *result) {
     const struct kv_command *command = &operation->command;
@@ -234,6 +257,9 @@ static int carry_out(struct batch *batch, const struct entry *entry, struct oper
                                  .revision = batch->stamp.revision,
                                  .session = command->session};
     if (operation->is_command) {
+        if (kv_command_level(command) > batch->store->feature_level) {
+            return LKV_EVERSION; /* rule 22: it may mean nothing to another member */
+        }
         bool once = command->session != 0 && kv_command_has_keys(command);
         int rc = once ? carry_out_once(batch, entry, operation, result)
                       : carry_out_fenced(batch, entry, operation, result);
@@ -241,14 +267,13 @@ static int carry_out(struct batch *batch, const struct entry *entry, struct oper
             return rc;
         }
     }
-    if (operation->feature_level > batch->store->feature_level) { /* it never falls */
-        batch->store->feature_level = operation->feature_level;
-    }
-    batch->stamp.index = entry->index;
-    batch->stamp.term = entry->term;
     if (!result->repeated) {
         batch->stamp.revision = result->revision;
     }
+    raise_level(batch, operation->feature_level);
+    batch->stamp.index = entry->index;
+    batch->stamp.term = entry->term;
+    result->kept_from = batch->stamp.kept_from;
     return 0;
 }
 
@@ -328,7 +353,7 @@ bool kv_tidy(struct kv *kv) {
     batch_init(&batch, kv);
     batch_enter(&batch);
     collect(&batch);
-    bool more = batch.store->garbage != NULL;
+    bool more = history_has_garbage(batch.store);
     batch_leave(&batch);
     return more;
 }

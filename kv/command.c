@@ -2,17 +2,20 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "base/feature.h"
 #include "base/scan.h"
+#include "kv/kv.h"
 
 #include <msgpack.h>
 
 enum {
     COMMAND_VERSION = 1,
-    COMMAND_PARTS = 4,    /* version, operation, envelope, arguments */
-    ENVELOPE_PARTS = 4,   /* session, seq, acked_below, in_term */
-    PUT_ARGUMENTS = 3,    /* key, value, lease */
-    DELETE_ARGUMENTS = 2, /* key, end */
-    OPEN_ARGUMENTS = 2    /* ttl_ms, limit */
+    COMMAND_PARTS = 4,     /* version, operation, envelope, arguments */
+    ENVELOPE_PARTS = 4,    /* session, seq, acked_below, in_term */
+    PUT_ARGUMENTS = 3,     /* key, value, lease */
+    DELETE_ARGUMENTS = 2,  /* key, end */
+    COMPACT_ARGUMENTS = 1, /* revision */
+    OPEN_ARGUMENTS = 2     /* ttl_ms, limit */
 };
 
 /* ---------------------------------------------------------------------------- encoding */
@@ -50,6 +53,11 @@ static void pack_delete(msgpack_packer *packer, const struct kv_command *command
     msgpack_pack_array(packer, DELETE_ARGUMENTS);
     pack_bytes(packer, command->key);
     pack_bytes(packer, command->end);
+}
+
+static void pack_compact(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, COMPACT_ARGUMENTS);
+    msgpack_pack_uint64(packer, command->revision);
 }
 
 static void pack_open(msgpack_packer *packer, const struct kv_command *command) {
@@ -145,6 +153,12 @@ static struct parts take_delete(const msgpack_object *object, struct kv_command 
     return parts;
 }
 
+static struct parts take_compact(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, COMPACT_ARGUMENTS, "arguments of compact");
+    out->revision = take_bounded(&parts, "revision", 1, UINT64_MAX);
+    return parts;
+}
+
 static struct parts take_open(const msgpack_object *object, struct kv_command *out) {
     struct parts parts = parts_of(object, OPEN_ARGUMENTS, "arguments of session open");
     out->ttl_ms = take_bounded(&parts, "ttl_ms", 1, KV_SESSION_TTL_MS_MAX);
@@ -171,6 +185,7 @@ struct operation {
 static const struct operation operations[] = {
     [KV_PUT] = {pack_put, take_put},
     [KV_DELETE] = {pack_delete, take_delete},
+    [KV_COMPACT] = {pack_compact, take_compact},
     [KV_SESSION_OPEN] = {pack_open, take_open},
     [KV_SESSION_CLOSE] = {pack_end, take_end},
     [KV_SESSION_EXPIRE] = {pack_end, take_end},
@@ -205,6 +220,10 @@ struct blob *kv_command_encode(const struct kv_command *command) {
     blob->crc = crc32c(0, blob_slice(blob));
     blob->crc_known = true;
     return blob;
+}
+
+uint32_t kv_command_level(const struct kv_command *command) {
+    return command->op == KV_COMPACT ? KV_LEVEL_HISTORY : FEATURE_LEVEL_FIRST;
 }
 
 static struct parts take_envelope(const msgpack_object *object, struct kv_command *out) {
@@ -250,9 +269,9 @@ static int take_command(const msgpack_object *object, struct kv_command *out, st
     }
     if (!is_known(op)) {
         /* Rule 22: never skipped, since the other replicas may know what it does. */
-        return reason_set(
-            why, LKV_EVERSION, "command: operation %llu, this program knows %d, %d and %d..%d",
-            (unsigned long long)op, KV_PUT, KV_DELETE, KV_SESSION_OPEN, KV_SESSION_EXPIRE);
+        return reason_set(why, LKV_EVERSION,
+                          "command: operation %llu, which this program does not know",
+                          (unsigned long long)op);
     }
     out->op = (enum kv_op)op;
     struct parts envelope = take_envelope(&parts.at[0], out);

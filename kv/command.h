@@ -9,10 +9,11 @@
 #include "base/error.h"
 
 /* Numbers are on disk and never change meaning. Reserved for later commands of version 1:
- * txn 3, compact 4, lease 5-7, digest 11, auth 12, alarm 13. */
+ * txn 3, lease 5-7, digest 11, auth 12, alarm 13. */
 enum kv_op {
     KV_PUT = 1,
     KV_DELETE = 2,
+    KV_COMPACT = 4,        /* gives up what is older than a revision */
     KV_SESSION_OPEN = 8,   /* session 0: a new one; else: that one lives on, with this ttl */
     KV_SESSION_CLOSE = 9,  /* by its client */
     KV_SESSION_EXPIRE = 10 /* by the leader */
@@ -45,12 +46,16 @@ struct kv_command {
     int64_t lease;      /* KV_PUT: 0 = none */
     uint64_t ttl_ms;    /* KV_SESSION_OPEN: 1 .. KV_SESSION_TTL_MS_MAX */
     uint64_t limit;     /* KV_SESSION_OPEN: of open sessions; 0 .. KV_SESSIONS_MAX */
+    uint64_t revision;  /* KV_COMPACT: stays readable, and what is older goes; from 1 on */
 };
 
-/* Puts and deletes. */
+/* All but those that open or end a session: in a session they are carried out once. */
 static inline bool kv_command_has_keys(const struct kv_command *command) {
-    return command->op == KV_PUT || command->op == KV_DELETE;
+    return command->op < KV_SESSION_OPEN || command->op > KV_SESSION_EXPIRE;
 }
+
+/* The feature level that a cluster must have reached before the command may be proposed (rule 22). */
+uint32_t kv_command_level(const struct kv_command *command);
 
 /* Returns owned with crc set, or NULL when out of memory. The caller has checked the limits. */
 struct blob *kv_command_encode(const struct kv_command *command);

@@ -7,26 +7,21 @@ static uint64_t bytes_of(const struct kv_version *version) {
 
 /* ---------------------------------------------------------------------------- superseded versions */
 
-/* Room for one more in the list, asked for before anything is changed. `before`: what readers can
- * see while the superseding version cannot be seen yet. */
-static int garbage_reserve(struct garbage **list, uint64_t before) {
-    if (*list != NULL && (*list)->before == before && (*list)->count < GARBAGE_ITEMS) {
-        return 0;
+/* Room for what a tombstone, or another version, adds to the queues: asked for before anything is
+ * changed. */
+static int reserve(struct store *store, bool for_tombstone) {
+    int rc = queue_reserve(&store->history.superseded);
+    if (rc == 0 && for_tombstone && has_history(store)) {
+        rc = queue_reserve(&store->history.tombstones);
     }
-    struct garbage *block = mem_alloc(sizeof(*block));
-    if (block == NULL) {
-        return LKV_ENOMEM;
-    }
-    block->next = *list;
-    block->before = before;
-    block->count = 0;
-    *list = block;
-    return 0;
+    return rc;
 }
 
-static void supersede(struct store *store, struct garbage *list, struct kv_version **slot,
-                      struct kv_version *newest) {
-    list->items[list->count++] = *slot;
+static void supersede(struct store *store, struct kv_version **slot, struct kv_version *newest) {
+    queue_add(&store->history.superseded, *slot);
+    if (version_is_tombstone(newest) && has_history(store)) {
+        queue_add(&store->history.tombstones, newest);
+    }
     store_supersede(store, slot, newest);
 }
 
@@ -34,7 +29,7 @@ static void supersede(struct store *store, struct garbage *list, struct kv_versi
 
 static int put_over(struct store *store, struct kv_version **slot, struct kv_version *fresh) {
     const struct kv_version *old = *slot;
-    if (garbage_reserve(&store->garbage, store->shown.revision) != 0) {
+    if (reserve(store, false) != 0) {
         return LKV_ENOMEM;
     }
     if (!version_is_tombstone(old)) {
@@ -43,7 +38,7 @@ static int put_over(struct store *store, struct kv_version **slot, struct kv_ver
         store->keys--;
         store->bytes -= bytes_of(old);
     }
-    supersede(store, store->garbage, slot, fresh);
+    supersede(store, slot, fresh);
     return 0;
 }
 
@@ -64,16 +59,21 @@ int effect_put(struct batch *batch, struct operation *operation, uint64_t revisi
 
 /* ---------------------------------------------------------------------------- delete */
 
+/* With history, the keys that one command changes are told apart by their order. */
+static uint32_t sub_of(const struct store *store, const struct buried *buried) {
+    return has_history(store) ? (uint32_t)buried->keys : 0;
+}
+
 /* Puts a tombstone before a key's newest version, if that is not one already. */
-static int bury_key(struct store *store, struct slice key, uint64_t revision, struct garbage **list,
-                    uint64_t before, struct buried *buried) {
+static int bury_key(struct store *store, struct slice key, uint64_t revision,
+                    struct buried *buried) {
     struct kv_version **slot = table_find(&store->table, table_hash(&store->table, key), key);
     if (slot == NULL || version_is_tombstone(*slot)) {
         return 0;
     }
-    const struct version_new empty = {.key = version_key(*slot)};
+    const struct version_new empty = {.key = version_key(*slot), .sub = sub_of(store, buried)};
     struct kv_version *tombstone = version_new(&empty);
-    if (tombstone == NULL || garbage_reserve(list, before) != 0) {
+    if (tombstone == NULL || reserve(store, true) != 0) {
         if (tombstone != NULL) {
             version_unref(tombstone);
         }
@@ -82,7 +82,7 @@ static int bury_key(struct store *store, struct slice key, uint64_t revision, st
     tombstone->main = revision;
     buried->keys++;
     buried->bytes += bytes_of(*slot);
-    supersede(store, *list, slot, tombstone);
+    supersede(store, slot, tombstone);
     return 0;
 }
 
@@ -94,7 +94,7 @@ static void count_out(struct store *store, const struct buried *buried) {
 static int delete_one(struct batch *batch, struct slice key, uint64_t revision, uint64_t *count) {
     struct store *store = batch->store;
     struct buried buried = {0};
-    int rc = bury_key(store, key, revision, &store->garbage, store->shown.revision, &buried);
+    int rc = bury_key(store, key, revision, &buried);
     if (rc == 0) {
         count_out(store, &buried);
         *count = buried.keys;
@@ -133,8 +133,7 @@ static int delete_some(struct batch *batch, const struct kv_command *command, ui
             return 0;
         }
         /* A tombstone takes the place of a version, so the order of keys does not change. */
-        int rc =
-            bury_key(store, key, revision, &work->garbage, batch->stamp.revision, &work->buried);
+        int rc = bury_key(store, key, revision, &work->buried);
         if (rc != 0) {
             return rc;
         }
@@ -152,17 +151,10 @@ static int delete_some(struct batch *batch, const struct kv_command *command, ui
     return 0;
 }
 
-/* What the store counts and what it may collect, now that the delete is complete. */
+/* What the store counts, now that the delete is complete. */
 static void finish(struct store *store) {
-    struct unfinished *work = &store->unfinished;
-    count_out(store, &work->buried);
-    while (work->garbage != NULL) {
-        struct garbage *block = work->garbage;
-        work->garbage = block->next;
-        block->next = store->garbage;
-        store->garbage = block;
-    }
-    unfinished_drop(work);
+    count_out(store, &store->unfinished.buried);
+    unfinished_drop(&store->unfinished);
 }
 
 static int delete_range(struct batch *batch, const struct kv_command *command, uint64_t index,

@@ -19,7 +19,8 @@ void image_put_header(uint8_t into[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE],
     write_u64(&writer, header->stamp.index);
     write_u64(&writer, header->stamp.term);
     write_u64(&writer, header->stamp.revision);
-    write_u64(&writer, header->oldest_revision);
+    write_u64(&writer, header->feature_level >= KV_LEVEL_HISTORY ? header->stamp.kept_from
+                                                                 : header->stamp.revision);
     write_u64(&writer, header->keys);
     write_u64(&writer, header->bytes);
     write_u64(&writer, header->group_id);
@@ -53,8 +54,11 @@ static int check_header(const struct image_header *header, uint32_t known, struc
         return reason_set(why, LKV_EVERSION, "image of feature level %u, this program knows %u",
                           header->feature_level, known);
     }
-    if (header->feature_level < FEATURE_LEVEL_FIRST || header->stamp.revision == 0 ||
-        header->oldest_revision != header->stamp.revision) {
+    const struct kv_stamp *stamp = &header->stamp;
+    bool possible = header->feature_level >= KV_LEVEL_HISTORY
+                        ? stamp->kept_from > 0 && stamp->kept_from - 1 <= stamp->revision
+                        : stamp->kept_from == stamp->revision;
+    if (!possible || header->feature_level < FEATURE_LEVEL_FIRST || stamp->revision == 0) {
         return reason_set(why, LKV_EDAMAGED, "impossible revision or level in the header");
     }
     return 0;
@@ -73,7 +77,7 @@ int image_get_header(struct slice bytes, uint32_t known, struct image_header *he
     header->stamp.index = read_u64(&reader);
     header->stamp.term = read_u64(&reader);
     header->stamp.revision = read_u64(&reader);
-    header->oldest_revision = read_u64(&reader);
+    header->stamp.kept_from = read_u64(&reader);
     header->keys = read_u64(&reader);
     header->bytes = read_u64(&reader);
     header->group_id = read_u64(&reader);
@@ -85,7 +89,11 @@ int image_get_header(struct slice bytes, uint32_t known, struct image_header *he
     if (header->crc != crc32c(0, slice_of(bytes.data, covered))) {
         return reason_set(why, LKV_EDAMAGED, "checksum of the header is wrong");
     }
-    return check_header(header, known, why);
+    rc = check_header(header, known, why);
+    if (rc == 0 && header->feature_level < KV_LEVEL_HISTORY) {
+        header->stamp.kept_from = header->stamp.revision + 1;
+    }
+    return rc;
 }
 
 /* ---------------------------------------------------------------------------- chunks */
@@ -150,20 +158,33 @@ enum {
     VERSION_SIZE = 8 + 4 + 1 + 8 + 8 + 8 + 4 /* main, sub, kind, create, version, lease, size */
 };
 
-void image_put_record(struct buffer *into, const struct image_record *record) {
-    const struct digest_item *item = &record->item;
-    size_t size = RECORD_SIZE + item->key.size + VERSION_SIZE + item->value.size;
+void image_put_record(struct buffer *into, struct image_record_open *record, struct slice key) {
+    *record = (struct image_record_open){.at = into->size};
+    size_t size = RECORD_SIZE + key.size;
     uint8_t *at = buffer_reserve(into, size);
     if (at == NULL) {
         return; /* the buffer remembers */
     }
     struct writer writer = writer_of(at, size);
-    write_u16(&writer, (uint16_t)item->key.size);
-    write_u32(&writer, 1);
-    write_bytes(&writer, item->key);
+    write_u16(&writer, (uint16_t)key.size);
+    write_u32(&writer, 0); /* counted as they come */
+    write_bytes(&writer, key);
+    ASSERT(!writer.failed && writer.left == 0);
+    buffer_commit(into, size);
+}
+
+void image_put_version(struct buffer *into, struct image_record_open *record,
+                       const struct image_version *version) {
+    const struct digest_item *item = &version->item;
+    size_t size = VERSION_SIZE + item->value.size;
+    uint8_t *at = buffer_reserve(into, size);
+    if (at == NULL) {
+        return;
+    }
+    struct writer writer = writer_of(at, size);
     write_u64(&writer, item->mod_rev);
-    write_u32(&writer, record->sub);
-    write_u8(&writer, IMAGE_VALUE);
+    write_u32(&writer, version->sub);
+    write_u8(&writer, (uint8_t)version->kind);
     write_u64(&writer, item->create_rev);
     write_u64(&writer, item->version);
     write_u64(&writer, (uint64_t)item->lease);
@@ -171,22 +192,39 @@ void image_put_record(struct buffer *into, const struct image_record *record) {
     write_bytes(&writer, item->value);
     ASSERT(!writer.failed && writer.left == 0);
     buffer_commit(into, size);
+    writer = writer_of(into->data + record->at + sizeof(uint16_t), sizeof(uint32_t));
+    write_u32(&writer, ++record->versions);
 }
 
-bool image_get_record(struct reader *reader, struct image_record *record) {
-    struct digest_item *item = &record->item;
+bool image_get_record(struct reader *reader, struct slice *key, uint32_t *versions) {
     size_t key_size = read_u16(reader);
-    uint32_t versions = read_u32(reader);
-    item->key = read_bytes(reader, key_size);
+    *versions = read_u32(reader);
+    *key = read_bytes(reader, key_size);
+    return !reader->failed && *versions > 0 && key_size > 0 && key_size <= KV_KEY_SIZE_MAX;
+}
+
+static bool is_value(const struct digest_item *item) {
+    return item->value.size <= KV_COMMAND_SIZE_MAX && item->create_rev > 1 &&
+           item->create_rev <= item->mod_rev && item->version > 0 && item->lease >= 0 &&
+           (item->version == 1) == (item->create_rev == item->mod_rev);
+}
+
+static bool is_tombstone(const struct digest_item *item) {
+    return item->value.size == 0 && item->create_rev == 0 && item->mod_rev > 1 &&
+           item->version == 0 && item->lease == 0;
+}
+
+bool image_get_version(struct reader *reader, struct slice key, struct image_version *version) {
+    struct digest_item *item = &version->item;
+    item->key = key;
     item->mod_rev = read_u64(reader);
-    record->sub = read_u32(reader);
+    version->sub = read_u32(reader);
     uint8_t kind = read_u8(reader);
+    version->kind = (enum image_kind)kind;
     item->create_rev = read_u64(reader);
     item->version = read_u64(reader);
     item->lease = (int64_t)read_u64(reader);
     item->value = read_bytes(reader, read_u32(reader));
-    return !reader->failed && versions == 1 && kind == IMAGE_VALUE && key_size > 0 &&
-           key_size <= KV_KEY_SIZE_MAX && item->value.size <= KV_COMMAND_SIZE_MAX &&
-           item->create_rev > 1 && item->create_rev <= item->mod_rev && item->version > 0 &&
-           item->lease >= 0;
+    return !reader->failed && ((kind == IMAGE_VALUE && is_value(item)) ||
+                               (kind == IMAGE_TOMBSTONE && is_tombstone(item)));
 }

@@ -38,10 +38,10 @@ enum image_section {
 struct image_header {
     uint32_t feature_level;
     uint64_t cluster_id, group_id;
-    struct kv_stamp stamp;
-    uint64_t oldest_revision; /* history is kept from here; feature level 1: equal to revision */
-    uint64_t keys, bytes;     /* logical */
-    uint32_t crc;             /* of prefix and header; the start of every chunk's */
+    struct kv_stamp
+        stamp; /* below KV_LEVEL_HISTORY, kept_from is revision + 1 and not in the file */
+    uint64_t keys, bytes; /* logical */
+    uint32_t crc;         /* of prefix and header; the start of every chunk's */
 };
 
 struct image_chunk {
@@ -57,9 +57,11 @@ struct image_end {
 /* Kinds of versions in a record. */
 enum image_kind { IMAGE_VALUE = 1, IMAGE_TOMBSTONE = 2 };
 
-struct image_record {
-    struct digest_item item;
+/* One version of a record. */
+struct image_version {
+    struct digest_item item; /* key: of the record; a tombstone has nothing but mod_rev */
     uint32_t sub;
+    enum image_kind kind;
 };
 
 void image_put_header(uint8_t into[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE],
@@ -78,9 +80,18 @@ uint32_t image_chunk_crc(const struct image_chunk *chunk, const struct image_hea
 void image_put_end(uint8_t into[IMAGE_END_SIZE], const struct image_end *end);
 void image_get_end(const uint8_t from[IMAGE_END_SIZE], struct image_end *end);
 
-/* One key with its only version. */
-void image_put_record(struct buffer *into, const struct image_record *record);
-/* False: malformed. The slices borrow from the source. */
-bool image_get_record(struct reader *reader, struct image_record *record);
+/* A record that is being written, at the end of a buffer: a key, then versions of it. */
+struct image_record_open {
+    size_t at; /* offset of the record */
+    uint32_t versions;
+};
+
+void image_put_record(struct buffer *into, struct image_record_open *record, struct slice key);
+void image_put_version(struct buffer *into, struct image_record_open *record,
+                       const struct image_version *version);
+
+/* A record's head, and then as many versions as it says. False: malformed. Slices borrow from the source. */
+bool image_get_record(struct reader *reader, struct slice *key, uint32_t *versions);
+bool image_get_version(struct reader *reader, struct slice key, struct image_version *version);
 
 #endif

@@ -2,8 +2,7 @@
  * file's size does not cover. */
 #include "base/feature.h"
 #include "base/mem.h"
-#include "kv/image.h"
-#include "kv/store.h"
+#include "kv/image_keys.h"
 
 struct loader {
     const char *path;
@@ -12,14 +11,14 @@ struct loader {
     uint64_t offset; /* of the piece being looked at, for messages */
     uint64_t next;   /* of the next byte to be read */
     struct image_header header;
-    struct image_end end;   /* as counted from the records */
-    uint32_t section;       /* of the last chunk */
-    struct buffer chunk;    /* payload of the last chunk */
-    struct buffer tail;     /* the node's section, so far */
-    struct buffer last_key; /* records ascend */
-    uint64_t last_session;  /* and ids of sessions */
-    struct store *store;    /* gets the contents; NULL: only check */
-    uint32_t known;         /* feature level */
+    struct image_end end; /* as counted */
+    uint32_t section;     /* of the last chunk */
+    struct buffer chunk;  /* payload of the last chunk */
+    struct buffer tail;   /* the node's section, so far */
+    struct image_keys keys;
+    uint64_t last_session; /* ids ascend */
+    struct store *store;   /* gets the contents; NULL: only check */
+    uint32_t known;        /* feature level */
     const atomic_bool *cancel;
     struct reason *why;
 };
@@ -44,63 +43,19 @@ static int read_some(struct loader *loader, void *into, size_t size) {
     return got == size ? 0 : damaged(loader, "the file is cut off");
 }
 
-/* ---------------------------------------------------------------------------- records */
+/* ---------------------------------------------------------------------------- keys */
 
-static int link_record(struct loader *loader, const struct image_record *record) {
-    const struct digest_item *item = &record->item;
-    const struct version_new fresh = {
-        .key = item->key, .value = item->value, .lease = item->lease, .sub = record->sub};
-    struct kv_version *version = version_new(&fresh);
-    if (version == NULL) {
-        return failed(loader, LKV_ENOMEM);
+static int told(const struct loader *loader, int rc, const char *what) {
+    if (rc == 0) {
+        return 0;
     }
-    version->main = item->mod_rev;
-    version->create_rev = item->create_rev;
-    version->version = item->version;
-    struct store *store = loader->store;
-    int rc = store_add(store, table_hash(&store->table, item->key), version);
-    if (rc != 0) {
-        version_unref(version);
-        return failed(loader, rc);
-    }
-    store->keys++;
-    store->bytes += item->key.size + item->value.size;
-    return 0;
-}
-
-static int take_record(struct loader *loader, const struct image_record *record) {
-    const struct digest_item *item = &record->item;
-    if (item->mod_rev > loader->header.stamp.revision) {
-        return damaged(loader, "a key is newer than the image");
-    }
-    if (loader->end.keys > 0 && slice_compare(buffer_slice(&loader->last_key), item->key) >= 0) {
-        return damaged(loader, "keys are not in order");
-    }
-    buffer_clear(&loader->last_key);
-    buffer_append(&loader->last_key, item->key.data, item->key.size);
-    if (loader->last_key.failed) {
-        return failed(loader, LKV_ENOMEM);
-    }
-    loader->end.keys++;
-    loader->end.versions++;
-    loader->end.bytes += item->key.size + item->value.size;
-    loader->end.digest += digest_of(item);
-    return loader->store != NULL ? link_record(loader, record) : 0;
+    return rc == LKV_EDAMAGED ? damaged(loader, what) : failed(loader, rc);
 }
 
 static int take_records(struct loader *loader) {
-    struct reader reader = reader_of(buffer_slice(&loader->chunk));
-    while (reader.left > 0) {
-        struct image_record record;
-        if (!image_get_record(&reader, &record)) {
-            return damaged(loader, "malformed record");
-        }
-        int rc = take_record(loader, &record);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return 0;
+    const char *what = NULL;
+    int rc = image_keys_take(&loader->keys, buffer_slice(&loader->chunk), &what);
+    return told(loader, rc, what);
 }
 
 /* ---------------------------------------------------------------------------- sessions */
@@ -159,18 +114,28 @@ static int take_end(struct loader *loader) {
     if (loader->chunk.size != IMAGE_END_SIZE) {
         return damaged(loader, "the end has another size");
     }
-    struct image_end told;
-    image_get_end(loader->chunk.data, &told);
+    struct image_end end;
+    image_get_end(loader->chunk.data, &end);
+    struct image_keys *keys = &loader->keys;
+    const char *what = NULL;
+    int rc = image_keys_end(keys, &what);
+    if (rc != 0) {
+        return told(loader, rc, what);
+    }
+    loader->end.keys = keys->keys;
+    loader->end.versions = keys->versions;
+    loader->end.bytes = keys->bytes;
+    loader->end.digest += keys->digest;
     const struct image_end *counted = &loader->end;
-    if (told.chunks != counted->chunks || told.keys != counted->keys ||
-        told.versions != counted->versions || told.bytes != counted->bytes ||
-        told.keys != loader->header.keys || told.bytes != loader->header.bytes) {
+    if (end.chunks != counted->chunks || end.keys != counted->keys ||
+        end.versions != counted->versions || end.bytes != counted->bytes ||
+        end.keys != loader->header.keys || end.bytes != loader->header.bytes) {
         return damaged(loader, "totals do not match the contents");
     }
-    if (told.digest != counted->digest) {
+    if (end.digest != counted->digest) {
         return damaged(loader, "the digest does not match the contents");
     }
-    if (told.file_size != loader->size || loader->next != loader->size) {
+    if (end.file_size != loader->size || loader->next != loader->size) {
         return damaged(loader, "bytes follow the end");
     }
     return 0;
@@ -311,6 +276,7 @@ static void set_none(struct blob **tail) {
 static int load(struct loader *loader, struct disk *disk, struct kv_image_info *info,
                 struct blob **tail) {
     struct store *store = loader->store;
+    loader->keys = (struct image_keys){.header = &loader->header, .store = store};
     int rc = read_file(loader, disk);
     if (rc == 0) {
         rc = give_out(loader, info, tail);
@@ -321,7 +287,7 @@ static int load(struct loader *loader, struct disk *disk, struct kv_image_info *
     }
     buffer_fini(&loader->chunk);
     buffer_fini(&loader->tail);
-    buffer_fini(&loader->last_key);
+    image_keys_fini(&loader->keys);
     return rc;
 }
 

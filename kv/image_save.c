@@ -16,7 +16,9 @@ struct saver {
     struct image_end end; /* counts as it goes */
     uint64_t offset;      /* where the next chunk starts */
     uint64_t synced;
-    struct buffer chunk; /* records that are not written yet */
+    struct buffer chunk;             /* records that are not written yet */
+    struct image_record_open record; /* the last one of the chunk, if there is one */
+    struct kv_version *last;         /* owned reference: that the last record has; NULL: none yet */
 };
 
 static int write_parts(struct saver *saver, const struct slice *parts, size_t count) {
@@ -52,7 +54,6 @@ static int write_header(struct saver *saver, struct kv_owner owner) {
                                           .cluster_id = owner.cluster_id,
                                           .group_id = owner.group_id,
                                           .stamp = view->stamp,
-                                          .oldest_revision = view->stamp.revision,
                                           .keys = view->keys,
                                           .bytes = view->bytes};
     uint8_t bytes[IMAGE_PREFIX_SIZE + IMAGE_HEADER_SIZE];
@@ -82,22 +83,49 @@ static int flush_records(struct saver *saver, enum image_section section) {
     return rc;
 }
 
-static int add_record(struct saver *saver, const struct kv_version *version) {
-    const struct image_record record = {.item = {.key = version_key(version),
-                                                 .value = version_value(version),
-                                                 .create_rev = version->create_rev,
-                                                 .mod_rev = version->main,
-                                                 .version = version->version,
-                                                 .lease = version_lease(version)},
-                                        .sub = version_sub(version)};
-    image_put_record(&saver->chunk, &record);
+static struct image_version described(const struct kv_version *version) {
+    return (struct image_version){.item = {.key = version_key(version),
+                                           .value = version_value(version),
+                                           .create_rev = version->create_rev,
+                                           .mod_rev = version->main,
+                                           .version = version->version,
+                                           .lease = version_lease(version)},
+                                  .sub = version_sub(version),
+                                  .kind = version_is_tombstone(version) ? IMAGE_TOMBSTONE
+                                                                        : IMAGE_VALUE};
+}
+
+static void count_key(struct saver *saver, const struct image_version *newest) {
+    if (newest->kind == IMAGE_VALUE) {
+        saver->end.keys++;
+        saver->end.bytes += newest->item.key.size + newest->item.value.size;
+        saver->end.digest += digest_of(&newest->item);
+    }
+}
+
+/* Goes on with the last record, if it is this key's and its chunk is not full: how records are cut depends
+ * on nothing but the state. Takes the reference. */
+static int add_version(struct saver *saver, struct kv_version *version) {
+    const struct image_version described_version = described(version);
+    struct slice key = version_key(version);
+    bool same_key = saver->last != NULL && slice_equal(version_key(saver->last), key);
+    if (!same_key) {
+        count_key(saver, &described_version);
+    }
+    if (!same_key || saver->chunk.size == 0) {
+        image_put_record(&saver->chunk, &saver->record, key);
+    }
+    if (!saver->chunk.failed) {
+        image_put_version(&saver->chunk, &saver->record, &described_version);
+    }
+    if (saver->last != NULL) {
+        version_unref(saver->last);
+    }
+    saver->last = version;
+    saver->end.versions++;
     if (saver->chunk.failed) {
         return LKV_ENOMEM;
     }
-    saver->end.keys++;
-    saver->end.versions++;
-    saver->end.bytes += record.item.key.size + record.item.value.size;
-    saver->end.digest += digest_of(&record.item);
     return saver->chunk.size >= IMAGE_CHUNK_FULL ? flush_records(saver, IMAGE_KEYS) : 0;
 }
 
@@ -111,18 +139,23 @@ static int write_keys(struct saver *saver) {
     int rc = 0;
     while (rc == 0 && !walk.ended) {
         struct kv_version *versions[WALK_KEYS];
-        size_t count = walk_next(&walk, versions, WALK_KEYS, false);
+        size_t count = walk_next_kept(&walk, versions, WALK_KEYS);
         for (size_t i = 0; i < count; i++) {
             if (rc == 0) {
-                rc = add_record(saver, versions[i]);
+                rc = add_version(saver, versions[i]);
+            } else {
+                version_unref(versions[i]);
             }
-            version_unref(versions[i]);
         }
         if (rc == 0 && canceled(saver)) {
             rc = LKV_ECANCELED;
         }
     }
     walk_fini(&walk);
+    if (saver->last != NULL) {
+        version_unref(saver->last);
+        saver->last = NULL;
+    }
     return rc == 0 ? flush_records(saver, IMAGE_KEYS) : rc;
 }
 

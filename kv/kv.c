@@ -37,15 +37,26 @@ void kv_stamp(const struct kv *kv, struct kv_stamp *out) {
     gate_leave(kv->gate, lane);
 }
 
+int kv_kept_reason(int rc, uint64_t revision, const struct kv_stamp *stamp, struct reason *why) {
+    uint64_t from = stamp->kept_from < stamp->revision ? stamp->kept_from : stamp->revision;
+    return reason_set(why, rc, "revision %llu %s: %llu to %llu are kept",
+                      (unsigned long long)revision,
+                      rc == LKV_EFUTURE ? "is in the future" : "has been compacted",
+                      (unsigned long long)from, (unsigned long long)stamp->revision);
+}
+
 void kv_stats(const struct kv *kv, struct kv_stats *out) {
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
-    *out = (struct kv_stats){.keys = store->shown_keys,
-                             .sessions = store->sessions.count,
-                             .versions = store->versions,
-                             .bytes = store->shown_bytes,
-                             .memory = store->version_memory + table_memory(&store->table) +
-                                       index_memory(&store->index)};
+    *out =
+        (struct kv_stats){.keys = store->shown_keys,
+                          .sessions = store->sessions.count,
+                          .versions = store->versions,
+                          .bytes = store->shown_bytes,
+                          .revision = store->shown.revision,
+                          .kept_from = store->shown.kept_from,
+                          .memory = store->version_memory + table_memory(&store->table) +
+                                    index_memory(&store->index) + history_memory(&store->history)};
     gate_leave(kv->gate, lane);
 }
 

@@ -4,8 +4,11 @@
  * reads may come from any thread at any time; they see whole batches of kv_apply or none of it.
  *
  * Revisions: an empty store has revision 1; it rises by one for each command that changes a key, and
- * only then. create_rev, mod_rev and version are per key; a tombstone resets version. A key's older
- * versions are kept as long as an open view may ask for them.
+ * only then. create_rev, mod_rev and version are per key; a tombstone resets version.
+ *
+ * History begins when the cluster has reached KV_LEVEL_HISTORY: from then on every older version stays
+ * until a KV_COMPACT command gives it up. What is kept is part of the state, the same on every node;
+ * when the memory comes back is not (kv_tidy).
  *
  * Sessions (kv/session.h) make a repeated command take effect once. They have no versions: a view
  * freezes them when it is opened.
@@ -29,10 +32,17 @@ struct kv_options {
 MUST_USE int kv_open(struct kv **out, const struct kv_options *options);
 void kv_close(struct kv *kv); /* NULL is fine; no view may be open */
 
-/* Where the state stands: the last applied entry and the revision after it. */
+/* The feature level (base/feature.h) from which on there are history, KV_COMPACT, KV_TXN and KV_ADD,
+ * and the options of puts and deletes. Below it they must not be proposed: kv_apply stops at them. */
+enum { KV_LEVEL_HISTORY = 2 };
+
+/* Where the state stands: the last applied entry and the revision after it, and what is kept. */
 struct kv_stamp {
     uint64_t index, term;
     uint64_t revision;
+    uint64_t
+        kept_from; /* every change from this revision on is kept; revision + 1: none is. What can
+                           be read are the revisions from here on, and `revision` in any case */
 };
 void kv_stamp(const struct kv *kv, struct kv_stamp *out); /* any thread */
 
@@ -43,9 +53,10 @@ uint32_t kv_feature_level(const struct kv *kv);
 struct kv_result {
     int rc; /* 0; without effect: LKV_ETERM (fenced by another term), LKV_ESESSION (unknown session),
                LKV_EBUSY (beyond the session's window, or too many sessions), LKV_EANSWERED (before
-               the session's window) */
+               the session's window); of KV_COMPACT: LKV_ECOMPACTED, LKV_EFUTURE (kv_kept_reason) */
     uint64_t index, term; /* of the entry that took effect: this one, or the one that it repeats */
     uint64_t revision;    /* store revision after that */
+    uint64_t kept_from;   /* as in struct kv_stamp, after the entry that was applied */
     uint64_t count;   /* keys deleted; of an opened session: its greatest sequence number so far */
     uint64_t session; /* that it belongs to, that it opened or ended; 0: none */
     bool ended;       /* that session is no more */
@@ -81,6 +92,14 @@ struct kv_item {
 MUST_USE int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp *stamp);
 void kv_item_release(struct kv_item *item);
 
+/* The same as of an older revision; 0: the newest. LKV_ECOMPACTED and LKV_EFUTURE: the state at `*stamp`
+ * cannot be read as of it, and kv_kept_reason says why. */
+MUST_USE int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item *out,
+                       struct kv_stamp *stamp);
+
+/* "revision 7 has been compacted: 20 to 30 are kept", for LKV_ECOMPACTED and LKV_EFUTURE; returns rc. */
+int kv_kept_reason(int rc, uint64_t revision, const struct kv_stamp *stamp, struct reason *why);
+
 /* Copies at most `capacity` bytes of the value; `*size` is its full size. No allocation. */
 MUST_USE int kv_get_copy(struct kv *kv, struct slice key, void *into, size_t capacity,
                          size_t *size);
@@ -88,6 +107,7 @@ MUST_USE int kv_get_copy(struct kv *kv, struct slice key, void *into, size_t cap
 struct kv_query {
     struct slice from; /* inclusive; empty = the first key */
     struct slice to;   /* exclusive; empty = after the last key */
+    uint64_t revision; /* of the state that is read; 0 = the newest */
     bool descending;
     bool keys_only;            /* items have an empty value */
     bool count_only;           /* no items, `total` only */
@@ -103,6 +123,8 @@ struct kv_range {
     uint64_t total; /* keys in the range */
     struct kv_stamp stamp;
 };
+/* All of it is read at one revision, however long it takes (C16). LKV_ECOMPACTED, LKV_EFUTURE: as kv_get_at,
+ * with out->stamp; LKV_ECANCELED; LKV_ENOMEM. After an error there is nothing to be freed. */
 MUST_USE int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out);
 void kv_range_fini(struct kv_range *range);
 
@@ -113,16 +135,19 @@ struct kv_session {
 bool kv_session_at(const struct kv *kv, size_t i, struct kv_session *out);
 
 struct kv_stats {
-    uint64_t keys, versions, bytes; /* logical: keys and values of live versions */
-    uint64_t sessions;              /* open ones */
-    uint64_t memory;                /* allocated by the engine, estimate */
+    uint64_t keys, bytes;         /* logical: live keys, and bytes of their keys and values */
+    uint64_t versions;            /* in memory: old ones and tombstones, too */
+    uint64_t revision, kept_from; /* as in struct kv_stamp: what a policy of compaction looks at */
+    uint64_t sessions;            /* open ones */
+    uint64_t memory;              /* allocated by the engine, estimate */
 };
 void kv_stats(const struct kv *kv, struct kv_stats *out);
 
 /* ------------------------------------------------------------------ views, images, digest */
 
-/* Pins the state at the current stamp: O(1), on the applier's thread; reading it goes on in slices
- * on any one thread while apply goes on (rule 24). */
+/* Pins the state at the current stamp, with its history: O(1), on the applier's thread; reading it goes on
+ * in slices on any one thread while apply goes on (rule 24). Compaction goes on, too, and what it gives
+ * up is freed when the view is closed. */
 MUST_USE int kv_view_open(struct kv *kv, struct kv_view **out);
 void kv_view_close(struct kv_view *view); /* any thread; NULL is fine */
 void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out);

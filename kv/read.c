@@ -18,10 +18,13 @@ static struct kv_version *visible(const struct store *store, struct slice key) {
     return version_at(store_newest(store, key), store->shown.revision);
 }
 
-int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp *stamp) {
+int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item *out,
+              struct kv_stamp *stamp) {
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
-    struct kv_version *version = visible(store, key);
+    revision = revision != 0 ? revision : store->shown.revision;
+    int rc = stamp_reaches(&store->shown, revision);
+    struct kv_version *version = rc == 0 ? version_at(store_newest(store, key), revision) : NULL;
     if (version != NULL) {
         item_fill(out, version_ref(version), false);
     }
@@ -31,9 +34,13 @@ int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp
     gate_leave(kv->gate, lane);
     if (version == NULL) {
         *out = (struct kv_item){0};
-        return LKV_ENOTFOUND;
+        return rc != 0 ? rc : LKV_ENOTFOUND;
     }
     return 0;
+}
+
+int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp *stamp) {
+    return kv_get_at(kv, key, 0, out, stamp);
 }
 
 void kv_item_release(struct kv_item *item) {
@@ -145,7 +152,7 @@ static int count_rest(struct walk *walk, const struct kv_query *query, struct kv
 int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) {
     *out = (struct kv_range){0};
     struct walk walk;
-    walk_init(&walk, kv, query->from, query->to, query->descending);
+    walk_init(&walk, kv, query->from, query->to, query->descending, query->revision);
     struct page page = {.query = query, .out = out};
     int rc = 0;
     if (!query->count_only) {
@@ -156,11 +163,13 @@ int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) 
     } else {
         out->total = out->count;
     }
-    out->stamp = walk.stamp;
+    rc = rc == 0 ? walk.rc : rc;
+    const struct kv_stamp stamp = walk.stamp;
     walk_fini(&walk);
     if (rc != 0) {
         kv_range_fini(out);
     }
+    out->stamp = stamp;
     return rc;
 }
 

@@ -13,7 +13,9 @@ int kv_view_open(struct kv *kv, struct kv_view **out) {
     unsigned lane = gate_enter(kv->gate);
     struct store *store = kv->store;
     store_ref(store);
-    pin_open(store, &view->pin);
+    /* Without history it keeps one revision; else what is purged waits for it (rule 24). */
+    bool whole = store->shown.kept_from <= store->shown.revision;
+    pin_open(store, &view->pin, store->shown.revision, whole ? store->shown.kept_from : 0);
     view->store = store;
     view->stamp = store->shown;
     view->feature_level = store->feature_level;

@@ -8,14 +8,18 @@ enum {
 };
 
 void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice to,
-               bool descending) {
-    *walk = (struct walk){
-        .kv = kv, .from = from, .to = to, .descending = descending, .pins_itself = true};
+               bool descending, uint64_t revision) {
+    *walk = (struct walk){.kv = kv,
+                          .from = from,
+                          .to = to,
+                          .descending = descending,
+                          .revision = revision,
+                          .pins_itself = true};
 }
 
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
                       const struct kv_stamp *stamp) {
-    *walk = (struct walk){.kv = kv, .store = store, .stamp = *stamp};
+    *walk = (struct walk){.kv = kv, .store = store, .stamp = *stamp, .revision = stamp->revision};
 }
 
 void walk_fini(struct walk *walk) {
@@ -98,6 +102,9 @@ static void begin_visit(struct walk *walk) {
     if (walk->store == NULL) {
         walk->store = walk->kv->store;
         walk->stamp = walk->store->shown;
+        walk->revision = walk->revision != 0 ? walk->revision : walk->stamp.revision;
+        walk->rc = stamp_reaches(&walk->stamp, walk->revision);
+        walk->ended = walk->rc != 0;
     }
 }
 
@@ -111,7 +118,7 @@ static void end_visit(struct walk *walk, struct kv_version *last) {
         }
     }
     if (walk->pins_itself && !walk->pinned) {
-        pin_open(walk->store, &walk->pin);
+        pin_open(walk->store, &walk->pin, walk->revision, 0);
         store_ref(walk->store); /* a restore must not take it away in between */
         walk->pinned = true;
     }
@@ -126,18 +133,63 @@ size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bo
     struct index_cursor cursor = seek(walk);
     struct kv_version *last = NULL;
     size_t count = 0;
-    for (int looked_at = 0; looked_at < WALK_KEYS && count < max; looked_at++) {
+    for (int looked_at = 0; !walk->ended && looked_at < WALK_KEYS && count < max; looked_at++) {
         struct kv_version *newest = look(walk, &cursor);
         if (newest == NULL) {
             break;
         }
         last = newest;
-        struct kv_version *version = version_at(newest, walk->stamp.revision);
+        struct kv_version *version = version_at(newest, walk->revision);
         if (version != NULL) {
             versions[count++] = version_ref(version);
         }
     }
     if (!walk->ended && !(final && count == max)) {
+        end_visit(walk, last);
+    }
+    gate_leave(walk->kv->gate, lane);
+    return count;
+}
+
+/* Whether the version is an older one that the stamp keeps: then what is before it is superseded late
+ * enough. */
+static struct kv_version *older_kept(const struct walk *walk, const struct kv_version *version) {
+    const struct kv_stamp *stamp = &walk->stamp;
+    uint64_t upto = stamp->kept_from < stamp->revision ? stamp->kept_from : stamp->revision;
+    return version->main > upto ? version->older : NULL;
+}
+
+static bool is_kept(const struct walk *walk, const struct kv_version *version) {
+    return !version_is_tombstone(version) || version->main >= walk->stamp.kept_from;
+}
+
+size_t walk_next_kept(struct walk *walk, struct kv_version **versions, size_t max) {
+    ASSERT(max > 0 && max <= WALK_KEYS);
+    unsigned lane = gate_enter(walk->kv->gate);
+    struct index_cursor cursor = seek(walk);
+    /* The history is pinned, so what the last visit has ended at is still linked. */
+    struct kv_version *version = walk->inside ? older_kept(walk, walk->last) : NULL;
+    struct kv_version *last = NULL;
+    size_t count = 0;
+    for (int looked_at = 0; looked_at < WALK_KEYS && count < max; looked_at++) {
+        if (version == NULL) {
+            struct kv_version *newest = look(walk, &cursor);
+            if (newest == NULL) {
+                break;
+            }
+            last = newest;
+            version = version_upto(newest, walk->revision);
+        }
+        if (version != NULL) {
+            if (is_kept(walk, version)) {
+                versions[count++] = version_ref(version);
+            }
+            last = version;
+            version = older_kept(walk, version);
+        }
+    }
+    walk->inside = version != NULL;
+    if (!walk->ended) {
         end_visit(walk, last);
     }
     gate_leave(walk->kv->gate, lane);
@@ -150,13 +202,13 @@ size_t walk_count(struct walk *walk) {
     struct index_cursor cursor = seek(walk);
     struct kv_version *last = NULL;
     size_t count = 0;
-    for (int looked_at = 0; looked_at < COUNT_KEYS; looked_at++) {
+    for (int looked_at = 0; !walk->ended && looked_at < COUNT_KEYS; looked_at++) {
         struct kv_version *newest = look(walk, &cursor);
         if (newest == NULL) {
             break;
         }
         last = newest;
-        count += version_at(newest, walk->stamp.revision) != NULL;
+        count += version_at(newest, walk->revision) != NULL;
     }
     if (!walk->ended) {
         end_visit(walk, last);

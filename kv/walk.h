@@ -11,19 +11,23 @@ struct walk {
     struct kv *kv;
     struct store *store; /* NULL until the first visit: then what the state machine has */
     struct kv_stamp stamp;
+    uint64_t revision; /* that is read; 0 until the first visit: the stamp's */
+    int rc; /* LKV_ECOMPACTED, LKV_EFUTURE: that revision cannot be read, and it has ended */
     struct slice from, to; /* as in struct kv_query; borrowed */
     bool descending;
     bool ended;              /* nothing is left */
     bool pins_itself;        /* the caller has not pinned the store */
     bool pinned;             /* by `pin`, so that the revision outlives the visit */
+    bool inside;             /* older versions of `last` follow */
     struct kv_version *last; /* owned reference: the place to go on from; NULL before the first */
     struct pin pin;
 };
 
-/* Over what readers see at the moment of the first visit. */
+/* Over what readers see at the moment of the first visit, as of a revision; 0: the newest. */
 void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice to,
-               bool descending);
-/* Over all keys of a store that the caller has pinned at the stamp. */
+               bool descending, uint64_t revision);
+/* Over all keys of a store that the caller has pinned at the stamp, with its history if walk_next_kept is
+ * to be used. */
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
                       const struct kv_stamp *stamp);
 void walk_fini(struct walk *walk);
@@ -31,6 +35,9 @@ void walk_fini(struct walk *walk);
 /* At most `max` (1 .. WALK_KEYS) next versions, each with a reference for the caller. May be 0 before
  * the end. `final`: no further visit follows if this one finds `max`. */
 size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bool final);
+
+/* The same for all versions that the stamp says are kept: each key's newest first, tombstones too. */
+size_t walk_next_kept(struct walk *walk, struct kv_version **versions, size_t max);
 
 /* The number of keys that one visit passes. */
 size_t walk_count(struct walk *walk);

@@ -88,7 +88,8 @@ int sim_sessions_commit(struct sim_sessions *sessions, const struct kv_command *
     case KV_SESSION_CLOSE:
     case KV_SESSION_EXPIRE: session->open = false; return 0;
     case KV_PUT:
-    case KV_DELETE: break;
+    case KV_DELETE:
+    case KV_COMPACT: break;
     }
     return commit_write(session, command, index, first);
 }

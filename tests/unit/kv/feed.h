@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_KV_FEED_H
 #define TESTS_UNIT_KV_FEED_H
 
+#include "base/feature.h"
 #include "kv/command.h"
 #include "kv/kv.h"
 
@@ -28,6 +29,21 @@ static inline struct feed feed_open(uint64_t seed) {
     const struct kv_options options = {.hash_seed = seed};
     int rc = kv_open(&feed.kv, &options);
     FEED_REQUIRE(rc == 0);
+    return feed;
+}
+
+static inline int feed_entry(struct feed *feed, enum entry_type type, struct blob *payload);
+
+/* A cluster that has agreed on history: the first entry is spent for it. */
+static inline struct feed feed_open_history(uint64_t seed) {
+    struct feed feed = {.term = 1};
+    const struct kv_options options = {.hash_seed = seed, .feature_level = KV_LEVEL_HISTORY};
+    struct blob *level = feature_encode(KV_LEVEL_HISTORY);
+    int rc = kv_open(&feed.kv, &options);
+    FEED_REQUIRE(rc == 0 && level != NULL);
+    rc = feed_entry(&feed, ENTRY_FEATURE, level);
+    FEED_REQUIRE(rc == 0);
+    blob_unref(level);
     return feed;
 }
 

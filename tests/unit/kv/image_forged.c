@@ -42,7 +42,6 @@ static struct forge forge_begin(uint64_t keys, uint64_t bytes) {
                                      .cluster_id = 1,
                                      .group_id = 2,
                                      .stamp = {.index = INDEX, .term = TERM, .revision = REVISION},
-                                     .oldest_revision = REVISION,
                                      .keys = keys,
                                      .bytes = bytes}};
     uint8_t head[FIRST_CHUNK];
@@ -69,20 +68,23 @@ static size_t add_chunk(struct forge *forge, uint32_t section, struct slice payl
     return put_chunk(forge, section, (uint32_t)forge->end.chunks++, payload);
 }
 
-static struct image_record record_of(const char *key, uint64_t mod_rev) {
-    return (struct image_record){.item = {.key = slice_text(key),
-                                          .value = slice_text("value"),
-                                          .create_rev = 2,
-                                          .mod_rev = mod_rev,
-                                          .version = 1}};
+static struct image_version record_of(const char *key, uint64_t mod_rev) {
+    return (struct image_version){.item = {.key = slice_text(key),
+                                           .value = slice_text("value"),
+                                           .create_rev = 2,
+                                           .mod_rev = mod_rev,
+                                           .version = 2},
+                                  .kind = IMAGE_VALUE};
 }
 
-static size_t add_keys(struct forge *forge, const struct image_record *records, size_t count) {
+static size_t add_keys(struct forge *forge, const struct image_version *records, size_t count) {
     struct buffer payload;
     buffer_init(&payload);
     for (size_t i = 0; i < count; i++) {
         const struct digest_item *item = &records[i].item;
-        image_put_record(&payload, &records[i]);
+        struct image_record_open record;
+        image_put_record(&payload, &record, item->key);
+        image_put_version(&payload, &record, &records[i]);
         forge->end.keys++;
         forge->end.versions++;
         forge->end.bytes += item->key.size + item->value.size;
@@ -175,7 +177,7 @@ static void expect(struct forge *forge, size_t offset, const char *damage) {
 /* ------------------------------------------------------------------ keys */
 
 Test(kv_image_forged, what_the_forger_means_is_good) {
-    struct image_record records[] = {record_of("a", 3), record_of("b", REVISION)};
+    struct image_version records[] = {record_of("a", 3), record_of("b", REVISION)};
     struct forge forge = forge_begin(2, 12);
     (void)add_chunk(&forge, IMAGE_NODE, slice_text("node"));
     (void)add_keys(&forge, records, 2);
@@ -205,8 +207,8 @@ Test(kv_image_forged, keys_ascend_and_are_no_newer_than_the_image) {
                  {"a", "b", REVISION + 1, "a key is newer than the image"},
                  {"a", "", 3, "malformed record"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct image_record records[] = {record_of(cases[i].first, 3),
-                                         record_of(cases[i].second, cases[i].mod_rev)};
+        struct image_version records[] = {record_of(cases[i].first, 3),
+                                          record_of(cases[i].second, cases[i].mod_rev)};
         struct forge forge = forge_begin(2, 12);
         size_t at = add_keys(&forge, records, 2);
         (void)finish(&forge);
@@ -310,7 +312,7 @@ static const char totals[] = "totals do not match the contents";
 
 /* The end tells `change` of the field at `offset` more than there is. */
 static void expect_end(size_t offset, uint64_t change, const char *damage) {
-    struct image_record record = record_of("a", 3);
+    struct image_version record = record_of("a", 3);
     struct forge forge = forge_begin(1, 6);
     (void)add_keys(&forge, &record, 1);
     struct image_end end = fitting_end(&forge);
@@ -335,7 +337,7 @@ Test(kv_image_forged, the_end_counts_what_is_there) {
 Test(kv_image_forged, the_header_counts_what_is_there) {
     static const struct { uint64_t keys, bytes; } told[] = {{2, 6}, {1, 7}};
     for (size_t i = 0; i < 2; i++) {
-        struct image_record record = record_of("a", 3);
+        struct image_version record = record_of("a", 3);
         struct forge forge = forge_begin(told[i].keys, told[i].bytes);
         (void)add_keys(&forge, &record, 1);
         size_t at = finish(&forge);
@@ -407,7 +409,7 @@ Test(kv_image_forged, a_prefix_is_not_guessed_when_the_disk_fails) {
 Test(kv_image_forged, loading_without_memory_keeps_nothing) {
     enum { KEYS = 400 };
     static char names[KEYS][8];
-    static struct image_record records[KEYS];
+    static struct image_version records[KEYS];
     uint64_t bytes = 0;
     for (size_t i = 0; i < KEYS; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "k%03zu", i);

@@ -77,13 +77,15 @@ static void expect_same(struct kv *kv, const struct naive *naive) {
 }
 
 /* Runs the script in batches until the n-th allocation fails: what was applied is there, the entry
- * that failed has left nothing to be seen, and it stays stopped. False: nothing failed. */
-static bool run_out_at(uint64_t n, size_t batch, bool with_views) {
+ * that failed has left nothing to be seen, and it stays stopped. (What only gives memory back may fail
+ * unnoticed.) False: there are not so many allocations. */
+static bool run_out_at(uint64_t n, size_t batch, bool with_views, bool with_history) {
     static struct entry entries[SCRIPT];
+    struct feed feed = with_history ? feed_open_history(1) : feed_open(1);
     for (unsigned i = 0; i < SCRIPT; i++) {
         entries[i] = entry_of(i + 1);
+        entries[i].index = feed.index + i + 1;
     }
-    struct feed feed = feed_open(1);
     struct naive naive = naive_new();
     struct kv_view *views[SCRIPT] = {NULL};
     static struct kv_result results[SCRIPT];
@@ -115,14 +117,14 @@ static bool run_out_at(uint64_t n, size_t batch, bool with_views) {
     expect_same(feed.kv, &naive);
     naive_free(&naive);
     feed_close(&feed);
-    return rc != 0;
+    return calls > n;
 }
 
 Test(kv_nomem, apply_stops_with_whole_entries_only) {
     static const size_t batches[] = {1, 50, SCRIPT};
     for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
         uint64_t n = 0;
-        while (run_out_at(n, batches[i], false)) {
+        while (run_out_at(n, batches[i], false, false)) {
             n++;
         }
         cr_assert_gt(n, SCRIPT);
@@ -130,7 +132,14 @@ Test(kv_nomem, apply_stops_with_whole_entries_only) {
 }
 
 Test(kv_nomem, apply_stops_with_whole_entries_only_beside_views) {
-    for (uint64_t n = 0; run_out_at(n, 20, true); n++) {
+    for (uint64_t n = 0; run_out_at(n, 20, true, false); n++) {
+    }
+}
+
+Test(kv_nomem, apply_stops_with_whole_entries_only_with_history) {
+    for (uint64_t n = 0; run_out_at(n, 20, true, true); n++) {
+    }
+    for (uint64_t n = 0; run_out_at(n, 1, false, true); n++) {
     }
 }
 
