@@ -104,22 +104,30 @@ int kv_kept_reason(int rc, uint64_t revision, const struct kv_stamp *stamp, stru
 MUST_USE int kv_get_copy(struct kv *kv, struct slice key, void *into, size_t capacity,
                          size_t *size);
 
+/* What items are ordered by; of equal ones the lesser key comes first, in both directions. Any other order
+ * than that of keys looks at the whole range, whatever the limit. */
+enum kv_order { KV_BY_KEY, KV_BY_VERSION, KV_BY_CREATE_REV, KV_BY_MOD_REV, KV_BY_VALUE };
+
 struct kv_query {
     struct slice from; /* inclusive; empty = the first key */
     struct slice to;   /* exclusive; empty = after the last key */
     uint64_t revision; /* of the state that is read; 0 = the newest */
+    enum kv_order order;
     bool descending;
-    bool keys_only;            /* items have an empty value */
-    bool count_only;           /* no items, `total` only */
-    bool with_total;           /* count beyond the limit too (else total = items returned) */
+    bool keys_only;  /* items have an empty value */
+    bool count_only; /* no items, `total` only */
+    bool with_total; /* count beyond the page too (else total = items returned) */
+    /* Only these become items; `total` counts the others, too. 0 = no bound. */
+    uint64_t mod_rev_min, mod_rev_max;
+    uint64_t create_rev_min, create_rev_max;
     size_t limit;              /* items; 0 = no limit but bytes_max */
     size_t bytes_max;          /* of keys and values returned, at least one item; 0 = no limit */
-    const atomic_bool *cancel; /* may be NULL; looked at while counting: LKV_ECANCELED */
+    const atomic_bool *cancel; /* may be NULL; looked at now and then: LKV_ECANCELED */
 };
 struct kv_range {
     struct kv_item *items;
     size_t count;
-    bool more;      /* keys of the range remain beyond the last item */
+    bool more;      /* keys of the range remain that pass the filters and are not on the page */
     uint64_t total; /* keys in the range */
     struct kv_stamp stamp;
 };

@@ -1,16 +1,7 @@
 /* Points and pages. */
 #include "base/mem.h"
+#include "kv/page.h"
 #include "kv/walk.h"
-
-static void item_fill(struct kv_item *item, struct kv_version *version, bool keys_only) {
-    *item = (struct kv_item){.key = version_key(version),
-                             .value = keys_only ? (struct slice){0} : version_value(version),
-                             .create_rev = version->create_rev,
-                             .mod_rev = version->main,
-                             .version = version->version,
-                             .lease = version_lease(version),
-                             .owner = version};
-}
 
 /* ---------------------------------------------------------------------------- points */
 
@@ -67,81 +58,43 @@ int kv_get_copy(struct kv *kv, struct slice key, void *into, size_t capacity, si
 
 /* ---------------------------------------------------------------------------- pages */
 
-/* A page that is being filled. */
-struct page {
-    const struct kv_query *query;
-    struct kv_range *out;
-    size_t capacity; /* of out->items */
-    size_t bytes;
-    bool full;
-};
-
-static bool page_takes(const struct page *page, const struct kv_version *version) {
-    const struct kv_query *query = page->query;
-    if (page->full || (query->limit > 0 && page->out->count == query->limit)) {
-        return false;
-    }
-    size_t size = version->key_size + (query->keys_only ? 0 : (size_t)version->value_size);
-    return query->bytes_max == 0 || page->out->count == 0 ||
-           (page->bytes <= query->bytes_max && size <= query->bytes_max - page->bytes);
-}
-
-static int page_add(struct page *page, struct kv_version *version) {
-    struct kv_range *out = page->out;
-    struct kv_item *items =
-        mem_array_grow(out->items, &page->capacity, out->count + 1, sizeof(*items));
-    if (items == NULL) {
-        return LKV_ENOMEM;
-    }
-    out->items = items;
-    struct kv_item *item = &items[out->count++];
-    item_fill(item, version, page->query->keys_only);
-    page->bytes += item->key.size + item->value.size;
-    return 0;
-}
-
-/* Takes over the references: into the page, or, once it is full, nowhere. */
+/* Takes over the references. */
 static int page_add_all(struct page *page, struct kv_version **versions, size_t count) {
     int rc = 0;
     for (size_t i = 0; i < count; i++) {
-        if (rc == 0 && page_takes(page, versions[i])) {
+        if (rc == 0) {
             rc = page_add(page, versions[i]);
-            if (rc == 0) {
-                continue;
-            }
+        } else {
+            version_unref(versions[i]);
         }
-        page->full = true;
-        version_unref(versions[i]);
     }
     return rc;
 }
 
-/* How many keys to look for: one more than the limit allows, which tells whether there are more. */
-static size_t wanted(const struct page *page) {
-    size_t limit = page->query->limit;
-    size_t left = limit > 0 ? limit - page->out->count : WALK_KEYS;
-    return left < WALK_KEYS ? left + 1 : WALK_KEYS;
+static bool is_canceled(const struct kv_query *query) {
+    return query->cancel != NULL && atomic_load_explicit(query->cancel, memory_order_relaxed);
 }
 
 static int fill_page(struct walk *walk, struct page *page) {
     struct kv_version *versions[WALK_KEYS];
-    while (!walk->ended && !page->full) {
-        size_t max = wanted(page);
-        bool final = !page->query->with_total && page->query->limit > 0 && max < WALK_KEYS;
+    int rc = 0;
+    while (rc == 0 && !walk->ended && !page->full) {
+        size_t max = page_wants(page, WALK_KEYS);
+        bool final = !page->query->with_total && max < WALK_KEYS;
         size_t count = walk_next(walk, versions, max, final);
         page->out->total += count;
-        int rc = page_add_all(page, versions, count);
-        if (rc != 0) {
-            return rc;
+        rc = page_add_all(page, versions, count);
+        if (rc == 0 && is_canceled(page->query)) {
+            rc = LKV_ECANCELED;
         }
     }
-    page->out->more = page->full;
-    return 0;
+    page_end(page);
+    return rc;
 }
 
 static int count_rest(struct walk *walk, const struct kv_query *query, struct kv_range *out) {
     while (!walk->ended) {
-        if (query->cancel != NULL && atomic_load_explicit(query->cancel, memory_order_relaxed)) {
+        if (is_canceled(query)) {
             return LKV_ECANCELED;
         }
         out->total += walk_count(walk);
@@ -152,8 +105,10 @@ static int count_rest(struct walk *walk, const struct kv_query *query, struct kv
 int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) {
     *out = (struct kv_range){0};
     struct walk walk;
-    walk_init(&walk, kv, query->from, query->to, query->descending, query->revision);
-    struct page page = {.query = query, .out = out};
+    walk_init(&walk, kv, query->from, query->to, query->descending && query_is_by_key(query),
+              query->revision);
+    struct page page;
+    page_init(&page, query, out);
     int rc = 0;
     if (!query->count_only) {
         rc = fill_page(&walk, &page);
