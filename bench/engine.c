@@ -10,18 +10,16 @@
  * clock starts, in groups of 64, so that a group is one batch of the applier. */
 #include "base/mem.h"
 #include "base/prng.h"
+#define BENCH_NAME "engine"
+#include "bench/support/figures.h"
 #include "kv/command.h"
 #include "kv/kv.h"
 #include "lib/uv/disk_posix.h"
 
 #include <malloc.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { KEY_SIZE = 16, BATCH = 64, READERS = 2 };
+enum { BATCH = 64, READERS = 2 };
 
 struct bench {
     struct kv *kv;
@@ -30,69 +28,6 @@ struct bench {
     char (*order)[KEY_SIZE]; /* owned; all keys, shuffled */
     uint64_t worst_ns;
 };
-
-static void die(const char *what) {
-    (void)fprintf(stderr, "bench: %s\n", what);
-    exit(1);
-}
-
-static void require(bool condition, const char *what) {
-    if (!condition) {
-        die(what);
-    }
-}
-
-static uint64_t clock_ns(clockid_t clock) {
-    struct timespec now;
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* What passed by the clock, and what this thread used of it. */
-struct timer {
-    uint64_t wall_ns, cpu_ns;
-};
-
-static struct timer timer_start(void) {
-    return (struct timer){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
-}
-
-static struct timer timer_since(struct timer start) {
-    struct timer now = timer_start();
-    return (struct timer){now.wall_ns - start.wall_ns, now.cpu_ns - start.cpu_ns};
-}
-
-static void report(const char *name, double value, const char *unit) {
-    (void)printf("{\"bench\":\"engine\",\"figure\":\"%s\",\"value\":%.1f,\"unit\":\"%s\"}\n", name,
-                 value, unit);
-    (void)fflush(stdout);
-}
-
-static void report_rate(const char *name, size_t count, struct timer taken) {
-    (void)printf("{\"bench\":\"engine\",\"figure\":\"%s\",\"value\":%.0f,\"unit\":\"per_s\","
-                 "\"cpu_ns_per_op\":%.1f}\n",
-                 name, (double)count * 1e9 / (double)taken.wall_ns,
-                 (double)taken.cpu_ns / (double)count);
-    (void)fflush(stdout);
-}
-
-static double resident_bytes(void) {
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    require(file != NULL && fscanf(file, "%*d %ld", &pages) == 1, "statm");
-    (void)fclose(file);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
-/* Sixteen characters in which neighbours in number are not neighbours in order. */
-static void key_of(uint32_t number, char *into) {
-    static const char digits[] = "0123456789abcdef";
-    struct prng prng = prng_of(number);
-    uint64_t bits = prng_next(&prng);
-    for (int i = 0; i < KEY_SIZE; i++) {
-        into[i] = digits[bits >> (4 * i) & 15];
-    }
-}
 
 /* ---------------------------------------------------------------------------- writing */
 

@@ -31,6 +31,8 @@ enum exit_code exit_of(int rc) {
     case LKV_ETERM:
     case LKV_ETRUNCATED:
     case LKV_ESESSION:
+    case LKV_ENUMBER:
+    case LKV_EOVERFLOW:
     case LKV_EREADONLY:
     case LKV_ECANCELED: return KVCTL_REJECTED;
     case LKV_ENOTLEADER:

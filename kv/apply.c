@@ -1,6 +1,7 @@
 #include "base/feature.h"
 #include "base/mem.h"
 #include "kv/batch.h"
+#include "kv/work.h"
 
 enum { PREFETCH_GAP = 4 /* operations: about the time that memory takes */ };
 
@@ -24,12 +25,17 @@ static int prepare_put(struct batch *batch, const struct entry *entry, struct op
 
 static int prepare_command(struct batch *batch, const struct entry *entry,
                            struct operation *operation, struct reason *why) {
-    int rc = kv_command_decode(blob_slice(entry->payload), &operation->command, why);
+    struct kv_command *command = &operation->command;
+    struct slice bytes = blob_slice(entry->payload);
+    bool again = batch->store->work->index == entry->index; /* it goes on */
+    int rc = again ? kv_command_decode_again(bytes, command, why)
+                   : kv_command_decode(bytes, command, why);
     if (rc != 0) {
         return rc;
     }
     operation->is_command = true;
-    return operation->command.op == KV_PUT ? prepare_put(batch, entry, operation, why) : 0;
+    bool is_plain = command->op == KV_PUT && command->flags == 0 && command->if_rev == 0;
+    return is_plain ? prepare_put(batch, entry, operation, why) : 0;
 }
 
 /* The reason with the entry in front of it. */
@@ -150,42 +156,6 @@ static void prefetch(struct batch *batch, size_t step) {
     }
 }
 
-/* What is below the revision can be neither read nor watched from now on; nothing is freed yet. As of the
- * entry, and not as of what views need: all nodes answer the same (rule 24). */
-static int effect_compact(struct batch *batch, uint64_t revision) {
-    if (revision > batch->stamp.revision) {
-        return LKV_EFUTURE;
-    }
-    if (revision <= batch->stamp.kept_from) {
-        return LKV_ECOMPACTED;
-    }
-    batch->stamp.kept_from = revision;
-    return 0;
-}
-
-static int carry_out_effect(struct batch *batch, struct operation *operation, uint64_t index,
-                            struct kv_result *result) {
-    const struct kv_command *command = &operation->command;
-    uint64_t revision = batch->stamp.revision + 1;
-    int rc = 0;
-    switch (command->op) {
-    case KV_PUT:
-        rc = effect_put(batch, operation, revision);
-        result->revision = revision;
-        return rc;
-    case KV_DELETE:
-        rc = effect_delete(batch, operation, index, revision, &result->count);
-        /* The revision rises only if a key changed. */
-        result->revision = result->count > 0 ? revision : batch->stamp.revision;
-        return rc;
-    case KV_COMPACT: result->rc = effect_compact(batch, command->revision); return 0;
-    case KV_SESSION_OPEN:
-    case KV_SESSION_CLOSE:
-    case KV_SESSION_EXPIRE: return sessions_command(&batch->store->sessions, command, result);
-    }
-    return LKV_EPROTOCOL; /* the decoder lets only known operations pass */
-}
-
 /* A command that is fenced has no effect in another term. */
 static int carry_out_fenced(struct batch *batch, const struct entry *entry,
                             struct operation *operation, struct kv_result *result) {
@@ -194,7 +164,7 @@ static int carry_out_fenced(struct batch *batch, const struct entry *entry,
         result->rc = LKV_ETERM;
         return 0;
     }
-    return carry_out_effect(batch, operation, entry->index, result);
+    return effect_of(batch, entry, operation, result);
 }
 
 /* Rule 26: once for each number of its session, and what is repeated gets the first answer. The effect
@@ -324,7 +294,7 @@ static void batch_init(struct batch *batch, struct kv *kv) {
     batch->store = kv->store;
     batch->stamp = kv->store->shown;
     batch->prepared = 0;
-    batch->looked_at = 0;
+    batch->looked_at = batch->in_turn = 0;
     batch->dead = NULL;
 }
 

@@ -14,8 +14,8 @@
 
 enum {
     TURN_ENTRIES = 64,   /* prepared and carried out in one turn */
-    TURN_KEYS = 128,     /* deleted in one turn */
-    CALL_KEYS = 1024,    /* deleted in one call */
+    TURN_KEYS = 128,     /* looked at in one turn */
+    CALL_KEYS = 1024,    /* looked at in one call */
     CALL_GARBAGE = 1024, /* versions looked through in one call */
     UNFINISHED = 1       /* an effect's return: the call's work is done, the entry's is not */
 };
@@ -26,7 +26,7 @@ struct operation {
     uint32_t feature_level; /* 0, or the entry raises the cluster's to it */
     struct kv_command command;
     uint64_t hash;
-    struct kv_version *fresh;       /* owned; of a put, until it is linked */
+    struct kv_version *fresh;       /* owned; of a put without options, until it is linked */
     const struct kv_version *guess; /* probably the newest version there is, or NULL: then */
     const struct index_node *leaf;  /* probably where the key will go */
 };
@@ -37,7 +37,8 @@ struct batch {
     struct kv_stamp stamp; /* after the last entry that is complete */
     struct operation operations[TURN_ENTRIES];
     size_t prepared;
-    unsigned looked_at;      /* keys, by deletes of ranges */
+    unsigned looked_at;      /* keys, by what takes longer than a put */
+    unsigned in_turn;        /* of them, since readers got in */
     struct kv_version *dead; /* owned; freed when the turn is over */
 };
 
@@ -48,11 +49,10 @@ void batch_leave(struct batch *batch);
 /* Both, in the middle of an entry. A view that closes meanwhile takes versions and leaves away. */
 void batch_breathe(struct batch *batch);
 
-/* Effects, in a turn, at the given revision: all of it, or an error and nothing that will ever be seen
- * (rule 23). */
-MUST_USE int effect_put(struct batch *batch, struct operation *operation, uint64_t revision);
-/* `*count` keys were deleted; or UNFINISHED, to be called again with the same entry. */
-MUST_USE int effect_delete(struct batch *batch, const struct operation *operation, uint64_t index,
-                           uint64_t revision, uint64_t *count);
+/* Carries out a command, in a turn, at the revision behind the stamp's: all of it, or an error and nothing
+ * that will ever be seen (rule 23); or UNFINISHED, to be called again with the same entry. An outcome
+ * without effect is in the result. */
+MUST_USE int effect_of(struct batch *batch, const struct entry *entry, struct operation *operation,
+                       struct kv_result *result);
 
 #endif

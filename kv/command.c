@@ -4,18 +4,23 @@
 #include "base/crc.h"
 #include "base/feature.h"
 #include "base/scan.h"
-#include "kv/kv.h"
+#include "kv/txn.h"
 
 #include <msgpack.h>
 
 enum {
     COMMAND_VERSION = 1,
-    COMMAND_PARTS = 4,     /* version, operation, envelope, arguments */
-    ENVELOPE_PARTS = 4,    /* session, seq, acked_below, in_term */
-    PUT_ARGUMENTS = 3,     /* key, value, lease */
-    DELETE_ARGUMENTS = 2,  /* key, end */
-    COMPACT_ARGUMENTS = 1, /* revision */
-    OPEN_ARGUMENTS = 2     /* ttl_ms, limit */
+    COMMAND_PARTS = 4,        /* version, operation, envelope, arguments */
+    ENVELOPE_PARTS = 4,       /* session, seq, acked_below, in_term */
+    PUT_ARGUMENTS = 3,        /* key, value, lease */
+    PUT_ARGUMENTS_MAX = 5,    /* flags, if_rev */
+    DELETE_ARGUMENTS = 2,     /* key, end */
+    DELETE_ARGUMENTS_MAX = 4, /* flags, if_rev */
+    ADD_ARGUMENTS = 2,        /* key, delta */
+    ADD_ARGUMENTS_MAX = 3,    /* flags */
+    TXN_ARGUMENTS = 1,        /* program */
+    COMPACT_ARGUMENTS = 1,    /* revision */
+    OPEN_ARGUMENTS = 2        /* ttl_ms, limit */
 };
 
 /* ---------------------------------------------------------------------------- encoding */
@@ -42,17 +47,48 @@ static void pack_bytes(msgpack_packer *packer, struct slice bytes) {
     }
 }
 
+/* Elements behind the last one of an array that is not 0 are left out. */
+static void pack_options(msgpack_packer *packer, const struct kv_command *command, size_t count) {
+    if (count > 0) {
+        msgpack_pack_uint32(packer, command->flags);
+    }
+    if (count > 1) {
+        msgpack_pack_uint64(packer, command->if_rev);
+    }
+}
+
+static size_t count_options(const struct kv_command *command) {
+    return command->if_rev != 0 ? 2 : command->flags != 0;
+}
+
 static void pack_put(msgpack_packer *packer, const struct kv_command *command) {
-    msgpack_pack_array(packer, PUT_ARGUMENTS);
+    size_t options = count_options(command);
+    msgpack_pack_array(packer, PUT_ARGUMENTS + options);
     pack_bytes(packer, command->key);
     pack_bytes(packer, command->value);
     msgpack_pack_int64(packer, command->lease);
+    pack_options(packer, command, options);
 }
 
 static void pack_delete(msgpack_packer *packer, const struct kv_command *command) {
-    msgpack_pack_array(packer, DELETE_ARGUMENTS);
+    size_t options = count_options(command);
+    msgpack_pack_array(packer, DELETE_ARGUMENTS + options);
     pack_bytes(packer, command->key);
     pack_bytes(packer, command->end);
+    pack_options(packer, command, options);
+}
+
+static void pack_add(msgpack_packer *packer, const struct kv_command *command) {
+    size_t options = command->flags != 0;
+    msgpack_pack_array(packer, ADD_ARGUMENTS + options);
+    pack_bytes(packer, command->key);
+    msgpack_pack_int64(packer, command->delta);
+    pack_options(packer, command, options);
+}
+
+static void pack_txn(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, TXN_ARGUMENTS);
+    pack_bytes(packer, command->txn);
 }
 
 static void pack_compact(msgpack_packer *packer, const struct kv_command *command) {
@@ -81,13 +117,20 @@ struct parts {
     bool newer;         /* there is more than this program knows of: of a later feature level */
 };
 
-static struct parts parts_of(const msgpack_object *object, uint32_t count, const char *name) {
+/* `count` elements, and up to `max` that are left out while they are 0. */
+static struct parts parts_up_to(const msgpack_object *object, uint32_t count, uint32_t max,
+                                const char *name) {
     bool array = object->type == MSGPACK_OBJECT_ARRAY;
     bool good = array && object->via.array.size >= count;
-    return (struct parts){.newer = good && object->via.array.size > count,
+    uint32_t size = good ? object->via.array.size : 0;
+    return (struct parts){.newer = size > max,
                           .at = good ? object->via.array.ptr : NULL,
-                          .left = good ? count : 0,
+                          .left = size < max ? size : max,
                           .failed = good ? NULL : name};
+}
+
+static struct parts parts_of(const msgpack_object *object, uint32_t count, const char *name) {
+    return parts_up_to(object, count, count, name);
 }
 
 static const msgpack_object *take(struct parts *parts, msgpack_object_type type, const char *name) {
@@ -138,18 +181,52 @@ static uint64_t take_bounded(struct parts *parts, const char *name, uint64_t min
     return number;
 }
 
+static int64_t take_signed(struct parts *parts, const char *name) {
+    if (parts->failed == NULL && parts->at->type == MSGPACK_OBJECT_NEGATIVE_INTEGER) {
+        return take(parts, MSGPACK_OBJECT_NEGATIVE_INTEGER, name)->via.i64;
+    }
+    return (int64_t)take_bounded(parts, name, 0, INT64_MAX);
+}
+
+/* There is one encoding of each command: the last element of an array is not one that is left out. */
+static uint64_t take_option(struct parts *parts, const char *name, uint64_t max) {
+    if (parts->failed != NULL || parts->left == 0) {
+        return 0;
+    }
+    return take_bounded(parts, name, parts->left == 1, max);
+}
+
 static struct parts take_put(const msgpack_object *object, struct kv_command *out) {
-    struct parts parts = parts_of(object, PUT_ARGUMENTS, "arguments of put");
+    struct parts parts = parts_up_to(object, PUT_ARGUMENTS, PUT_ARGUMENTS_MAX, "arguments of put");
     out->key = take_key(&parts, "key", 1);
     out->value = take_bytes(&parts, "value");
     out->lease = take_lease(&parts);
+    out->flags = (uint32_t)take_option(&parts, "flags", UINT32_MAX);
+    out->if_rev = take_option(&parts, "if_rev", UINT64_MAX);
     return parts;
 }
 
 static struct parts take_delete(const msgpack_object *object, struct kv_command *out) {
-    struct parts parts = parts_of(object, DELETE_ARGUMENTS, "arguments of delete");
+    struct parts parts =
+        parts_up_to(object, DELETE_ARGUMENTS, DELETE_ARGUMENTS_MAX, "arguments of delete");
     out->key = take_key(&parts, "key", 1);
     out->end = take_key(&parts, "end", 0);
+    out->flags = (uint32_t)take_option(&parts, "flags", UINT32_MAX);
+    out->if_rev = take_option(&parts, "if_rev", UINT64_MAX);
+    return parts;
+}
+
+static struct parts take_add(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_up_to(object, ADD_ARGUMENTS, ADD_ARGUMENTS_MAX, "arguments of add");
+    out->key = take_key(&parts, "key", 1);
+    out->delta = take_signed(&parts, "delta");
+    out->flags = (uint32_t)take_option(&parts, "flags", UINT32_MAX);
+    return parts;
+}
+
+static struct parts take_txn(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, TXN_ARGUMENTS, "arguments of txn");
+    out->txn = take_bytes(&parts, "program");
     return parts;
 }
 
@@ -185,10 +262,12 @@ struct operation {
 static const struct operation operations[] = {
     [KV_PUT] = {pack_put, take_put},
     [KV_DELETE] = {pack_delete, take_delete},
+    [KV_TXN] = {pack_txn, take_txn},
     [KV_COMPACT] = {pack_compact, take_compact},
     [KV_SESSION_OPEN] = {pack_open, take_open},
     [KV_SESSION_CLOSE] = {pack_end, take_end},
     [KV_SESSION_EXPIRE] = {pack_end, take_end},
+    [KV_ADD] = {pack_add, take_add},
 };
 
 enum { OPERATION_COUNT = sizeof(operations) / sizeof(operations[0]) };
@@ -223,8 +302,59 @@ struct blob *kv_command_encode(const struct kv_command *command) {
 }
 
 uint32_t kv_command_level(const struct kv_command *command) {
-    return command->op == KV_COMPACT ? KV_LEVEL_HISTORY : FEATURE_LEVEL_FIRST;
+    bool is_new = command->op == KV_TXN || command->op == KV_COMPACT || command->op == KV_ADD;
+    return is_new || command->flags != 0 || command->if_rev != 0 ? KV_LEVEL_HISTORY
+                                                                 : FEATURE_LEVEL_FIRST;
 }
+
+/* ---------------------------------------------------------------------------- checking */
+
+/* What the command says beside the shape of its parts. NULL: nothing is wrong. */
+static const char *fault_of(const struct kv_command *command) {
+    const struct kv_step step = step_of(command);
+    switch (command->op) {
+    case KV_PUT:
+    case KV_DELETE:
+    case KV_ADD: return step_fault(&step);
+    case KV_TXN: return NULL; /* kv_txn_check */
+    case KV_COMPACT: return command->revision > 0 ? NULL : "revision: 0";
+    case KV_SESSION_OPEN:
+        if (command->ttl_ms == 0 || command->ttl_ms > KV_SESSION_TTL_MS_MAX) {
+            return "ttl_ms: not 1 to 604800000";
+        }
+        return command->limit <= KV_SESSIONS_MAX ? NULL : "limit: not 0 to 65536";
+    case KV_SESSION_CLOSE:
+    case KV_SESSION_EXPIRE: return command->session > 0 ? NULL : "session: 0";
+    case KV_RANGE: break;
+    }
+    return "operation: not one of a command";
+}
+
+int kv_command_check(const struct kv_command *command, struct reason *why) {
+    const char *fault = fault_of(command);
+    if (fault != NULL) {
+        return reason_set(why, LKV_EINVAL, "command: %s", fault);
+    }
+    struct sink sink = {0};
+    pack_command(command, &sink);
+    if (sink.size > KV_COMMAND_SIZE_MAX) {
+        return reason_set(why, LKV_ETOOLARGE, "command: %zu bytes, at most %d", sink.size,
+                          KV_COMMAND_SIZE_MAX);
+    }
+    return command->op == KV_TXN ? kv_txn_check(command->txn, why) : 0;
+}
+
+/* The same of an entry: who has proposed that has not followed the rules. */
+static int check_entry(const struct kv_command *command, struct reason *why) {
+    const char *fault = fault_of(command);
+    if (fault != NULL) {
+        return reason_set(why, LKV_EPROTOCOL, "command: malformed %s", fault);
+    }
+    int rc = command->op == KV_TXN ? kv_txn_check(command->txn, why) : 0;
+    return rc == LKV_EINVAL ? LKV_EPROTOCOL : rc;
+}
+
+/* ---------------------------------------------------------------------------- the whole */
 
 static struct parts take_envelope(const msgpack_object *object, struct kv_command *out) {
     struct parts parts = parts_of(object, ENVELOPE_PARTS, "envelope");
@@ -307,6 +437,11 @@ static int scan_command(struct slice bytes, struct reason *why) {
 }
 
 int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason *why) {
+    int rc = kv_command_decode_again(bytes, out, why);
+    return rc == 0 ? check_entry(out, why) : rc;
+}
+
+int kv_command_decode_again(struct slice bytes, struct kv_command *out, struct reason *why) {
     *out = (struct kv_command){0};
     int rc = scan_command(bytes, why);
     if (rc != 0) {

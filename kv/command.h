@@ -9,14 +9,25 @@
 #include "base/error.h"
 
 /* Numbers are on disk and never change meaning. Reserved for later commands of version 1:
- * txn 3, lease 5-7, digest 11, auth 12, alarm 13. */
+ * lease 5-7, digest 11, auth 12, alarm 13. */
 enum kv_op {
     KV_PUT = 1,
     KV_DELETE = 2,
-    KV_COMPACT = 4,        /* gives up what is older than a revision */
-    KV_SESSION_OPEN = 8,   /* session 0: a new one; else: that one lives on, with this ttl */
-    KV_SESSION_CLOSE = 9,  /* by its client */
-    KV_SESSION_EXPIRE = 10 /* by the leader */
+    KV_TXN = 3,             /* kv/txn.h */
+    KV_COMPACT = 4,         /* gives up what is older than a revision */
+    KV_SESSION_OPEN = 8,    /* session 0: a new one; else: that one lives on, with this ttl */
+    KV_SESSION_CLOSE = 9,   /* by its client */
+    KV_SESSION_EXPIRE = 10, /* by the leader */
+    KV_ADD = 14,            /* to a decimal number */
+    KV_RANGE = 15           /* in a transaction only */
+};
+
+/* Options of a put, a delete, an add; the numbers are on disk. */
+enum kv_flag {
+    KV_KEEP_VALUE = 1, /* put: the value stays, and the key gets a new version; `value` is empty */
+    KV_KEEP_LEASE = 2, /* put: the lease stays; `lease` is 0 */
+    KV_PREVIOUS = 4,   /* what was there before is answered */
+    KV_IF_ABSENT = 8   /* put: only if there is no such key */
 };
 
 /* Limits of the format, not options: a replica refuses what is beyond them, so they must be the same
@@ -44,9 +55,13 @@ struct kv_command {
                            else keys in [key, end) */
     struct slice value; /* KV_PUT */
     int64_t lease;      /* KV_PUT: 0 = none */
-    uint64_t ttl_ms;    /* KV_SESSION_OPEN: 1 .. KV_SESSION_TTL_MS_MAX */
-    uint64_t limit;     /* KV_SESSION_OPEN: of open sessions; 0 .. KV_SESSIONS_MAX */
-    uint64_t revision;  /* KV_COMPACT: stays readable, and what is older goes; from 1 on */
+    uint32_t flags;     /* KV_PUT, KV_DELETE, KV_ADD: of enum kv_flag */
+    uint64_t if_rev; /* KV_PUT, KV_DELETE of one key: only if that is its mod_rev; 0: in any case */
+    int64_t delta;   /* KV_ADD: a key that is not there counts as 0 */
+    struct slice txn;  /* KV_TXN: a program */
+    uint64_t ttl_ms;   /* KV_SESSION_OPEN: 1 .. KV_SESSION_TTL_MS_MAX */
+    uint64_t limit;    /* KV_SESSION_OPEN: of open sessions; 0 .. KV_SESSIONS_MAX */
+    uint64_t revision; /* KV_COMPACT: stays readable, and what is older goes; from 1 on */
 };
 
 /* All but those that open or end a session: in a session they are carried out once. */
@@ -57,11 +72,19 @@ static inline bool kv_command_has_keys(const struct kv_command *command) {
 /* The feature level that a cluster must have reached before the command may be proposed (rule 22). */
 uint32_t kv_command_level(const struct kv_command *command);
 
-/* Returns owned with crc set, or NULL when out of memory. The caller has checked the limits. */
+/* Whether the format allows it: LKV_EINVAL or LKV_ETOOLARGE, with expected and found, before anything is
+ * proposed. Whoever has checked a command can be sure that no replica stops at it, once the cluster has
+ * its level. LKV_ENOMEM. */
+MUST_USE int kv_command_check(const struct kv_command *command, struct reason *why);
+
+/* Returns owned with crc set, or NULL when out of memory. The caller has checked it. */
 struct blob *kv_command_encode(const struct kv_command *command);
 
 /* Slices point into `bytes`. LKV_EPROTOCOL; LKV_EVERSION for a version, an operation or an
  * element of a newer program, with expected and found; LKV_ENOMEM. */
 MUST_USE int kv_command_decode(struct slice bytes, struct kv_command *out, struct reason *why);
+/* The same for bytes that it has taken before: what is in a transaction is not looked at again. */
+MUST_USE int kv_command_decode_again(struct slice bytes, struct kv_command *out,
+                                     struct reason *why);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/disk.h"
 #include "base/entry.h"
 #include "base/trace.h"
+#include "kv/command.h"
 
 struct kv;
 struct kv_view;
@@ -36,32 +37,70 @@ void kv_close(struct kv *kv); /* NULL is fine; no view may be open */
  * and the options of puts and deletes. Below it they must not be proposed: kv_apply stops at them. */
 enum { KV_LEVEL_HISTORY = 2 };
 
+/* Who proposes a command asks first kv_command_check, and that kv_command_level is not above the level of
+ * the cluster, as kv_feature_level says; whoever does so can be sure that no replica stops at it. */
+
 /* Where the state stands: the last applied entry and the revision after it, and what is kept. */
 struct kv_stamp {
     uint64_t index, term;
     uint64_t revision;
-    uint64_t
-        kept_from; /* every change from this revision on is kept; revision + 1: none is. What can
-                           be read are the revisions from here on, and `revision` in any case */
+    /* Every change from this revision on is kept; revision + 1: none is. What can be read are the
+     * revisions from here on, and the present one in any case. */
+    uint64_t kept_from;
 };
 void kv_stamp(const struct kv *kv, struct kv_stamp *out); /* any thread */
 
 /* The feature level that the entries applied so far have agreed on. Applier's thread. */
 uint32_t kv_feature_level(const struct kv *kv);
 
-/* What one entry did. */
+struct kv_item {
+    struct slice key, value; /* valid until kv_item_release / kv_range_fini / kv_result_fini */
+    uint64_t create_rev, mod_rev, version;
+    int64_t lease;
+    struct kv_version *owner; /* pinned */
+};
+
+/* What an operation answers beyond numbers. The items of one command have at most KV_ANSWER_BYTES_MAX bytes
+ * of keys and values, and those of a range KV_ANSWER_ITEMS_MAX, or, in another order than that of keys,
+ * KV_ANSWER_SORTED_MAX of them; `more` says that there would be others. */
+enum {
+    KV_ANSWER_BYTES_MAX = 16 * 1024 * 1024,
+    KV_ANSWER_ITEMS_MAX = 65536,
+    KV_ANSWER_SORTED_MAX = 4096
+};
+struct kv_answer {
+    enum kv_op op;         /* kv/command.h */
+    struct kv_item *items; /* of a range: what was found; with KV_PREVIOUS: what was there before */
+    size_t count;
+    bool more;
+    bool held;                 /* KV_TXN: all its compares: the first branch was carried out */
+    uint64_t total;            /* KV_RANGE: as in struct kv_range; KV_DELETE: keys deleted */
+    int64_t number;            /* KV_ADD: the number that is there now */
+    struct kv_answer *answers; /* KV_TXN: of the branch's operations, in their order */
+    size_t answer_count;
+};
+
+/* What one entry did. Once it is applied, for kv_result_fini.
+ *
+ * Codes, all without effect: LKV_ETERM (fenced by another term), LKV_ESESSION (unknown session), LKV_EBUSY
+ * (beyond the session's window, or too many sessions), LKV_EANSWERED (before the session's window);
+ * LKV_ECOMPARE (if_rev, KV_IF_ABSENT), LKV_ENOTFOUND (nothing there whose value or lease could be kept),
+ * LKV_ENUMBER and LKV_EOVERFLOW (KV_ADD), LKV_ECOMPACTED and LKV_EFUTURE (KV_COMPACT, and reads of a
+ * transaction). That a compare of a transaction does not hold is no error. */
 struct kv_result {
-    int rc; /* 0; without effect: LKV_ETERM (fenced by another term), LKV_ESESSION (unknown session),
-               LKV_EBUSY (beyond the session's window, or too many sessions), LKV_EANSWERED (before
-               the session's window); of KV_COMPACT: LKV_ECOMPACTED, LKV_EFUTURE (kv_kept_reason) */
+    int rc;
     uint64_t index, term; /* of the entry that took effect: this one, or the one that it repeats */
     uint64_t revision;    /* store revision after that */
     uint64_t kept_from;   /* as in struct kv_stamp, after the entry that was applied */
-    uint64_t count;   /* keys deleted; of an opened session: its greatest sequence number so far */
+    /* KV_DELETE: keys deleted; KV_ADD: the number after it, as an int64_t; KV_TXN: 1 if its compares
+     * held, else 0; of an opened session: its greatest sequence number so far. */
+    uint64_t count;
     uint64_t session; /* that it belongs to, that it opened or ended; 0: none */
     bool ended;       /* that session is no more */
-    bool repeated;    /* the answer is an earlier entry's, and this one had no effect */
+    bool repeated;    /* an earlier entry's answer, without any effect: numbers only (rule 26) */
+    struct kv_answer *answer; /* owned; of a transaction, and with KV_PREVIOUS; else NULL */
 };
+void kv_result_fini(struct kv_result *result);
 
 /* Applies consecutive entries in order; the first must be stamp.index + 1. NOOP and CONFIG entries
  * only move the stamp, FEATURE entries the feature level too. The batch becomes visible to readers as
@@ -74,18 +113,12 @@ struct kv_result {
 MUST_USE int kv_apply(struct kv *kv, const struct entry *entries, size_t count,
                       struct kv_result *results, size_t *applied, struct reason *why);
 
-/* Frees a bounded part of what large deletes left behind; true: there is more. kv_apply does the
- * same, so this is for a state machine that has nothing to apply. Applier's thread. */
+/* Frees a bounded part of what large deletes, compactions and closed views left behind; true: there is
+ * more. Each kv_apply does the same, so this is for a state machine that has nothing to apply. Applier's
+ * thread. */
 bool kv_tidy(struct kv *kv);
 
 /* ------------------------------------------------------------------ reading, any thread */
-
-struct kv_item {
-    struct slice key, value; /* valid until kv_item_release / kv_range_fini */
-    uint64_t create_rev, mod_rev, version;
-    int64_t lease;
-    struct kv_version *owner; /* pinned */
-};
 
 /* LKV_ENOTFOUND; or 0 and a pinned item that later writes do not touch. `stamp` (may be NULL) is
  * the state that was read, also with LKV_ENOTFOUND. */
@@ -154,8 +187,8 @@ void kv_stats(const struct kv *kv, struct kv_stats *out);
 /* ------------------------------------------------------------------ views, images, digest */
 
 /* Pins the state at the current stamp, with its history: O(1), on the applier's thread; reading it goes on
- * in slices on any one thread while apply goes on (rule 24). Compaction goes on, too, and what it gives
- * up is freed when the view is closed. */
+ * in slices on any one thread while apply goes on (rule 24). Compaction goes on, too, but
+ * frees nothing that the view has until it is closed. */
 MUST_USE int kv_view_open(struct kv *kv, struct kv_view **out);
 void kv_view_close(struct kv_view *view); /* any thread; NULL is fine */
 void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out);

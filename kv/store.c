@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/feature.h"
 #include "base/mem.h"
+#include "kv/work.h"
 
 /* ---------------------------------------------------------------------------- life */
 
@@ -20,12 +21,18 @@ struct store *store_new(uint64_t seed) {
     if (history_init(&store->history) != 0) {
         goto fail_after_table;
     }
+    store->work = mem_calloc(1, sizeof(*store->work));
+    if (store->work == NULL) {
+        goto fail_after_history;
+    }
     atomic_init(&store->refs, 1);
     store->shown.revision = 1;
     store->shown.kept_from = 2;
     store->feature_level = FEATURE_LEVEL_FIRST;
     return store;
 
+fail_after_history:
+    history_fini(&store->history);
 fail_after_table:
     table_fini(&store->table);
 fail_after_index:
@@ -47,18 +54,12 @@ static void free_chain(struct kv_version *version) {
     }
 }
 
-void unfinished_drop(struct unfinished *work) {
-    if (work->last != NULL) {
-        version_unref(work->last);
-    }
-    *work = (struct unfinished){0};
-}
-
 void store_unref(struct store *store) {
     if (store == NULL || atomic_fetch_sub_explicit(&store->refs, 1, memory_order_acq_rel) > 1) {
         return;
     }
-    unfinished_drop(&store->unfinished);
+    work_drop(store->work);
+    mem_free(store->work);
     struct index_cursor cursor = index_lower(&store->index, (struct slice){0});
     for (struct kv_version *version; (version = index_at(&cursor)) != NULL;) {
         index_next(&cursor);

@@ -19,16 +19,7 @@
 #include "kv/session.h"
 #include "kv/table.h"
 
-struct buried {
-    uint64_t keys, bytes; /* that have got a tombstone */
-};
-
-/* A delete that goes on in the next kv_apply. What it has done is above what readers see. */
-struct unfinished {
-    uint64_t index; /* of its entry; 0: there is none */
-    struct buried buried;
-    struct kv_version *last; /* owned reference: the place to go on from; NULL: the beginning */
-};
+struct work;
 
 struct store {
     struct table table;
@@ -39,9 +30,9 @@ struct store {
     uint64_t keys, bytes;              /* logical size with what the applier has added since */
     uint64_t versions, version_memory; /* physical, with old ones */
     struct history history;
-    struct unfinished unfinished; /* alone */
-    struct sessions sessions;     /* as of the last complete entry; changed alone */
-    atomic_uint refs;             /* the state machine, and each pin of a view */
+    struct work *work;        /* owned; alone */
+    struct sessions sessions; /* as of the last complete entry; changed alone */
+    atomic_uint refs;         /* the state machine, and each pin of a view */
 };
 
 /* The whole state machine. */
@@ -110,9 +101,6 @@ void store_remove_if_empty(struct store *store, struct kv_version *version, uint
 
 /* Makes everything up to the stamp visible. */
 void store_publish(struct store *store, const struct kv_stamp *stamp);
-
-/* Forgets the work; what it has superseded stays linked, and is freed with the store. */
-void unfinished_drop(struct unfinished *work);
 
 /* ------------------------------------------------------------------ outside */
 

@@ -111,6 +111,10 @@ struct slice version_value(const struct kv_version *version) {
     return slice_of(at, version->value_size);
 }
 
+struct blob *version_blob(const struct kv_version *version) {
+    return version->shares_blob ? share_of(version).blob : NULL;
+}
+
 int64_t version_lease(const struct kv_version *version) {
     return extra_of(version).lease;
 }

@@ -81,6 +81,7 @@ static inline void version_prefetch(const struct kv_version *version) {
 }
 
 struct slice version_value(const struct kv_version *version);
+struct blob *version_blob(const struct kv_version *version); /* that the value is in, or NULL */
 int64_t version_lease(const struct kv_version *version);
 uint32_t version_sub(const struct kv_version *version);
 

@@ -22,6 +22,12 @@ void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
     *walk = (struct walk){.kv = kv, .store = store, .stamp = *stamp, .revision = stamp->revision};
 }
 
+void walk_init_alone(struct walk *walk, struct store *store, struct slice from, struct slice to,
+                     bool descending, uint64_t revision) {
+    *walk = (struct walk){
+        .store = store, .from = from, .to = to, .descending = descending, .revision = revision};
+}
+
 void walk_fini(struct walk *walk) {
     if (walk->last != NULL) {
         version_unref(walk->last);
@@ -126,10 +132,8 @@ static void end_visit(struct walk *walk, struct kv_version *last) {
 
 /* ---------------------------------------------------------------------------- visits */
 
-size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bool final) {
+static size_t visit(struct walk *walk, struct kv_version **versions, size_t max, bool final) {
     ASSERT(max > 0 && max <= WALK_KEYS);
-    unsigned lane = gate_enter(walk->kv->gate);
-    begin_visit(walk);
     struct index_cursor cursor = seek(walk);
     struct kv_version *last = NULL;
     size_t count = 0;
@@ -147,8 +151,19 @@ size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bo
     if (!walk->ended && !(final && count == max)) {
         end_visit(walk, last);
     }
+    return count;
+}
+
+size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bool final) {
+    unsigned lane = gate_enter(walk->kv->gate);
+    begin_visit(walk);
+    size_t count = visit(walk, versions, max, final);
     gate_leave(walk->kv->gate, lane);
     return count;
+}
+
+size_t walk_take(struct walk *walk, struct kv_version **versions, size_t max) {
+    return visit(walk, versions, max, false);
 }
 
 /* Whether the version is an older one that the stamp keeps: then what is before it is superseded late

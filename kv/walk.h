@@ -30,7 +30,13 @@ void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice
  * to be used. */
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
                       const struct kv_stamp *stamp);
+/* Over a store in the applier's turns, which must not be used beside walk_next: walk_take visits it. */
+void walk_init_alone(struct walk *walk, struct store *store, struct slice from, struct slice to,
+                     bool descending, uint64_t revision);
 void walk_fini(struct walk *walk);
+
+/* As walk_next, in a turn. */
+size_t walk_take(struct walk *walk, struct kv_version **versions, size_t max);
 
 /* At most `max` (1 .. WALK_KEYS) next versions, each with a reference for the caller. May be 0 before
  * the end. `final`: no further visit follows if this one finds `max`. */

@@ -41,7 +41,10 @@ static const char *op_name(enum kv_op op) {
     switch (op) {
     case KV_PUT: return "put";
     case KV_DELETE: return "delete";
+    case KV_TXN: return "txn";
     case KV_COMPACT: return "compact";
+    case KV_ADD: return "add";
+    case KV_RANGE: break;
     case KV_SESSION_OPEN: return "session open";
     case KV_SESSION_CLOSE: return "session close";
     case KV_SESSION_EXPIRE: return "session expire";

@@ -89,7 +89,10 @@ int sim_sessions_commit(struct sim_sessions *sessions, const struct kv_command *
     case KV_SESSION_EXPIRE: session->open = false; return 0;
     case KV_PUT:
     case KV_DELETE:
-    case KV_COMPACT: break;
+    case KV_TXN:
+    case KV_COMPACT:
+    case KV_ADD:
+    case KV_RANGE: break;
     }
     return commit_write(session, command, index, first);
 }

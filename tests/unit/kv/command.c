@@ -88,6 +88,31 @@ Test(kv_command, encodes_and_decodes_the_golden_bytes_of_a_compaction) {
     cr_assert_eq(kv_command_decode(slice_of(zero, sizeof(zero)), &out, NULL), LKV_EPROTOCOL);
 }
 
+static const uint8_t golden_options[] = {
+    0x94, 0x01, 0x01, 0x94, 0x00, 0x00, 0x00, 0x00, /* version 1, put */
+    0x95, 0xc4, 0x01, 'k',  0xc4, 0x00, 0x00,       /* key, no value, no lease */
+    0x05, 0xcd, 0x01, 0x00,                         /* keep_value and previous, if_rev 256 */
+};
+static const uint8_t golden_add[] = {
+    0x94, 0x01, 0x0e, 0x94, 0x00, 0x00, 0x00, 0x00, /* version 1, add */
+    0x93, 0xc4, 0x01, 'k',  0xd1, 0xff, 0x38, 0x04, /* key, -200, previous */
+};
+
+Test(kv_command, encodes_and_decodes_the_golden_bytes_of_options) {
+    const struct kv_command put = {
+        .op = KV_PUT, .key = text("k"), .flags = KV_KEEP_VALUE | KV_PREVIOUS, .if_rev = 256};
+    expect_bytes(&put, golden_options, sizeof(golden_options));
+    const struct kv_command add = {
+        .op = KV_ADD, .key = text("k"), .delta = -200, .flags = KV_PREVIOUS};
+    expect_bytes(&add, golden_add, sizeof(golden_add));
+    struct kv_command out;
+    cr_assert_eq(kv_command_decode(slice_of(golden_options, sizeof(golden_options)), &out, NULL),
+                 0);
+    cr_assert(out.flags == put.flags && out.if_rev == 256 && out.value.size == 0);
+    cr_assert_eq(kv_command_decode(slice_of(golden_add, sizeof(golden_add)), &out, NULL), 0);
+    cr_assert(out.op == KV_ADD && out.delta == -200 && out.flags == KV_PREVIOUS);
+}
+
 Test(kv_command, encodes_the_golden_bytes) {
     const struct kv_command put = {.op = KV_PUT, .key = text("k"), .value = text("v1")};
     expect_bytes(&put, golden_put, sizeof(golden_put));
@@ -201,7 +226,7 @@ Test(kv_command, tells_a_newer_version_or_operation_from_nonsense) {
     } cases[] = {
         {"\x94\x02\x01\xc0\xc0", 5, LKV_EVERSION},  /* version 2 */
         {"\x92\x7f\xc3", 3, LKV_EVERSION},          /* version 127, of another shape */
-        {"\x94\x01\x03\x90\x90", 5, LKV_EVERSION},  /* operation 3 */
+        {"\x94\x01\x10\x90\x90", 5, LKV_EVERSION},  /* operation 16 */
         {"\x94\x00\x01\x90\x90", 5, LKV_EPROTOCOL}, /* version 0 */
         {"\x94\x01\x00\x90\x90", 5, LKV_EPROTOCOL}, /* operation 0 */
         {"\x94\xff\x01\x90\x90", 5, LKV_EPROTOCOL}, /* version -1 */
@@ -292,7 +317,8 @@ Test(kv_command, says_which_part_is_malformed) {
 Test(kv_command, takes_nothing_for_a_later_operation_s_own) {
     char bytes[] = "\x94\x01\x03" EMPTY_ENVELOPE "\x90";
     for (int op = 3; op < 128; op++) {
-        if (op == KV_COMPACT || (op >= KV_SESSION_OPEN && op <= KV_SESSION_EXPIRE)) {
+        if (op == KV_TXN || op == KV_COMPACT || op == KV_ADD ||
+            (op >= KV_SESSION_OPEN && op <= KV_SESSION_EXPIRE)) {
             continue;
         }
         char text[96];
@@ -301,8 +327,12 @@ Test(kv_command, takes_nothing_for_a_later_operation_s_own) {
                        "command: operation %d, which this program does not know", op);
         expect_refusal(bytes, sizeof(bytes) - 1, LKV_EVERSION, text);
     }
-    REFUSED("\x94\x01\x02" EMPTY_ENVELOPE "\x93\xc4\x01k\xc4\x00\x01", LKV_EVERSION,
+    REFUSED("\x94\x01\x02" EMPTY_ENVELOPE "\x95\xc4\x01k\xc4\x00\x04\x01\x01", LKV_EVERSION,
             "operation 2 has more to it than this program knows");
+    REFUSED("\x94\x01\x02" EMPTY_ENVELOPE "\x93\xc4\x01k\xc4\x00\x00", LKV_EPROTOCOL,
+            "malformed flags");
+    REFUSED("\x94\x01\x02" EMPTY_ENVELOPE "\x93\xc4\x01k\xc4\x00\x01", LKV_EPROTOCOL,
+            "malformed flags: one that is not known");
     REFUSED("\x95\x01\x02" EMPTY_ENVELOPE "\x92\xc4\x01k\xc4\x00\x01", LKV_EVERSION,
             "operation 2 has more to it than this program knows");
     REFUSED("\x94\x01\x02\x95\x00\x00\x00\x00\x00\x92\xc4\x01k\xc4\x00", LKV_EVERSION,

@@ -4,14 +4,79 @@
 #include "base/mem.h"
 #include "base/prng.h"
 #include "feed.h"
+#include "kv/txn.h"
 #include "tests/sim/sim_disk.h"
 
 #include <criterion/criterion.h>
 
-enum { ENTRIES = 3000, KEYS = 60, BATCH_MAX = 200 };
+enum { ENTRIES = 3000, KEYS = 60, BATCH_MAX = 200, HISTORY_AT = 1000 };
 
 static struct entry entries[ENTRIES];
+/* In place of what was answered stands a sum over it. */
 static struct kv_result first_results[ENTRIES];
+static uint64_t first_answers[ENTRIES];
+
+static uint64_t sum_of_bytes(uint64_t sum, struct slice bytes) {
+    for (size_t i = 0; i < bytes.size; i++) {
+        sum = sum * 31 + bytes.data[i];
+    }
+    return sum * 31 + bytes.size;
+}
+
+static uint64_t sum_of(uint64_t sum, const struct kv_answer *answer) {
+    sum = sum * 31 + answer->op + answer->more * 2u + answer->held * 4u + answer->total * 8 +
+          (uint64_t)answer->number * 16;
+    for (size_t i = 0; i < answer->count; i++) {
+        sum = sum_of_bytes(sum, answer->items[i].key);
+        sum = sum_of_bytes(sum, answer->items[i].value);
+        sum = sum * 31 + answer->items[i].mod_rev * 3 + answer->items[i].version;
+    }
+    for (size_t i = 0; i < answer->answer_count; i++) {
+        sum = sum_of(sum, &answer->answers[i]);
+    }
+    return sum;
+}
+
+static void sum_answers(struct kv_result *results, size_t count, uint64_t *sums) {
+    for (size_t i = 0; i < count; i++) {
+        sums[i] = results[i].answer != NULL ? sum_of(1, results[i].answer) : 0;
+        kv_result_fini(&results[i]);
+    }
+}
+
+/* Compares a key, then puts, adds or deletes beside a range. */
+static struct blob *random_txn(struct prng *prng, struct kv_command *command) {
+    struct kv_txn txn;
+    struct buffer program;
+    kv_txn_init(&txn);
+    buffer_init(&program);
+    const struct kv_compare compare = {.field = (enum kv_field)prng_below(prng, 6),
+                                       .relation = (enum kv_relation)prng_below(prng, 4),
+                                       .key = command->key,
+                                       .number = prng_below(prng, 50)};
+    kv_txn_compare(&txn, &compare);
+    for (int then = 0; then < 2; then++) {
+        const struct kv_step range = {
+            .op = KV_RANGE, .key = slice_text("k"), .end = slice_text("k3")};
+        const struct kv_step change = {.op = prng_below(prng, 2) ? KV_ADD : KV_PUT,
+                                       .key = prng_below(prng, 2) ? slice_text("n") : command->key,
+                                       .flags = KV_PREVIOUS};
+        const struct kv_step delete = {
+            .op = KV_DELETE, .key = slice_text("m"), .end = slice_of("\0", 1)};
+        kv_txn_step(&txn, then, &change);
+        kv_txn_step(&txn, then, &range);
+        if (!slice_equal(change.key, slice_text("n"))) {
+            kv_txn_step(&txn, then, &delete);
+        }
+    }
+    kv_txn_write(&txn, &program);
+    kv_txn_fini(&txn);
+    command->op = KV_TXN;
+    command->txn = buffer_slice(&program);
+    struct blob *blob = kv_command_encode(command);
+    buffer_fini(&program);
+    return blob;
+}
 
 static struct blob *random_command(struct prng *prng, uint64_t index) {
     static char key[8], end[8], value[3000];
@@ -48,6 +113,20 @@ static struct blob *random_command(struct prng *prng, uint64_t index) {
         command.seq = 1 + prng_below(prng, 20);
         command.acked_below = prng_below(prng, 5);
     }
+    switch (index > HISTORY_AT + 1 ? prng_below(prng, 12) : 11) {
+    case 0: return random_txn(prng, &command);
+    case 1:
+        command.op = KV_COMPACT;
+        command.revision = 1 + prng_below(prng, index);
+        break;
+    case 2:
+        command.op = KV_ADD;
+        command.key = slice_text("n");
+        command.delta = -3;
+        break;
+    case 3: command.flags = KV_PREVIOUS; break;
+    default: break;
+    }
     return kv_command_encode(&command);
 }
 
@@ -55,9 +134,9 @@ static void make_log(void) {
     struct prng prng = prng_of(11);
     for (uint64_t i = 0; i < ENTRIES; i++) {
         entries[i] = (struct entry){.index = i + 1, .term = 1 + i / 800, .type = ENTRY_COMMAND};
-        if (i == 1000 || i == 2000) {
+        if (i == HISTORY_AT || i == 2000) {
             entries[i].type = ENTRY_FEATURE;
-            entries[i].payload = feature_encode(i == 1000 ? 2 : 3);
+            entries[i].payload = feature_encode(i == HISTORY_AT ? 2 : 3);
         } else if (i % 800 == 0) {
             entries[i].type = ENTRY_NOOP;
         } else {
@@ -116,7 +195,8 @@ static void disturb(struct replica *replica) {
     }
 }
 
-static void live(struct replica *replica, uint64_t seed, struct kv_result *results) {
+static void live(struct replica *replica, uint64_t seed, struct kv_result *results,
+                 uint64_t *answers) {
     *replica = (struct replica){.prng = prng_of(seed), .sim = sim_disk_new(1)};
     cr_assert_eq(disk_make_dir(sim_disk_seam(replica->sim), "d"), 0);
     replica->options = (struct kv_options){.hash_seed = prng_next(&replica->prng),
@@ -130,6 +210,7 @@ static void live(struct replica *replica, uint64_t seed, struct kv_result *resul
         struct reason why = {{0}};
         cr_assert_eq(kv_apply(replica->kv, entries + done, count, results + done, &applied, &why),
                      0, "%s", why.text);
+        sum_answers(results + done, applied, answers + done);
         done += applied;
         disturb(replica);
     }
@@ -158,22 +239,25 @@ static uint64_t digest_of_replica(struct replica *replica) {
 
 Test(kv_determinism, rule_22_the_same_log_gives_the_same_state_whatever_is_around_it) {
     static struct kv_result results[ENTRIES];
+    static uint64_t answers[ENTRIES];
     make_log();
     struct replica first;
-    live(&first, 1, first_results);
+    live(&first, 1, first_results, first_answers);
     struct slice image;
     cr_assert(sim_disk_peek(first.sim, "d/i", &image));
-    size_t once = 0, refused = 0;
+    size_t once = 0, refused = 0, answered = 0;
     for (size_t i = 0; i < ENTRIES; i++) {
+        answered += first_answers[i] != 0;
         once += first_results[i].repeated;
         refused += first_results[i].rc != 0;
     }
-    cr_assert(once > 20 && refused > 100 && refused < ENTRIES / 2, "%zu %zu: not much was tried",
-              once, refused);
+    cr_assert(once > 20 && refused > 100 && refused < ENTRIES * 2 / 3 && answered > 50,
+              "%zu %zu %zu: not much was tried", once, refused, answered);
     for (uint64_t seed = 2; seed < 40; seed++) {
         struct replica other;
-        live(&other, seed, results);
+        live(&other, seed, results, answers);
         cr_assert_eq(memcmp(results, first_results, sizeof(results)), 0, "seed %zu", (size_t)seed);
+        cr_assert_eq(memcmp(answers, first_answers, sizeof(answers)), 0, "seed %zu", (size_t)seed);
         cr_assert_eq(digest_of_replica(&other), digest_of_replica(&first));
         cr_assert_eq(kv_feature_level(other.kv), 3);
         struct slice bytes;

@@ -170,8 +170,9 @@ Test(kv_later, rule_22_an_entry_of_a_later_version_stops_the_replica) {
     static const uint8_t version_2[] = {2, 0, 0, 0, 1, 0, 0, 0};
     expect_stop(ENTRY_FEATURE, blob_copy(slice_of(version_2, sizeof(version_2))), LKV_EVERSION,
                 "version 2");
-    static const uint8_t txn[] = {0x94, 1, 3, 0x94, 0, 0, 0, 0, 0x90};
-    expect_stop(ENTRY_COMMAND, blob_copy(slice_of(txn, sizeof(txn))), LKV_EVERSION, "operation 3");
+    static const uint8_t later[] = {0x94, 1, 16, 0x94, 0, 0, 0, 0, 0x90};
+    expect_stop(ENTRY_COMMAND, blob_copy(slice_of(later, sizeof(later))), LKV_EVERSION,
+                "operation 16");
 }
 
 Test(kv_later, a_feature_entry_has_the_golden_bytes) {
@@ -198,10 +199,11 @@ static int decode(const uint8_t *bytes, size_t size) {
 /* docs/formats/kv-command.md reserves what is behind the last element of each array. */
 Test(kv_later, more_elements_than_this_program_knows_are_a_newer_version) {
     cr_expect_eq(DECODE(0x94, 1, 1, 0x94, 0, 0, 0, 0, 0x93, 0xc4, 1, 'k', 0xc4, 1, 'v', 0), 0);
-    cr_expect_eq(DECODE(0x94, 1, 1, 0x94, 0, 0, 0, 0, 0x94, 0xc4, 1, 'k', 0xc4, 1, 'v', 0, 4),
-                 LKV_EVERSION, "flags of a put");
-    cr_expect_eq(DECODE(0x94, 1, 2, 0x94, 0, 0, 0, 0, 0x93, 0xc4, 1, 'k', 0xc4, 0, 4), LKV_EVERSION,
-                 "flags of a delete");
+    cr_expect_eq(DECODE(0x94, 1, 1, 0x94, 0, 0, 0, 0, 0x94, 0xc4, 1, 'k', 0xc4, 1, 'v', 0, 4), 0);
+    cr_expect_eq(DECODE(0x94, 1, 1, 0x94, 0, 0, 0, 0, 0x96, 0xc4, 1, 'k', 0xc4, 1, 'v', 0, 4, 9, 1),
+                 LKV_EVERSION, "behind the if_rev of a put");
+    cr_expect_eq(DECODE(0x94, 1, 2, 0x94, 0, 0, 0, 0, 0x95, 0xc4, 1, 'k', 0xc4, 0, 4, 9, 1),
+                 LKV_EVERSION, "behind the if_rev of a delete");
     cr_expect_eq(DECODE(0x94, 1, 1, 0x95, 0, 0, 0, 0, 7, 0x93, 0xc4, 1, 'k', 0xc4, 1, 'v', 0),
                  LKV_EVERSION, "an envelope with a user");
     cr_expect_eq(DECODE(0x95, 1, 1, 0x94, 0, 0, 0, 0, 0x93, 0xc4, 1, 'k', 0xc4, 1, 'v', 0, 0x90),
@@ -210,10 +212,10 @@ Test(kv_later, more_elements_than_this_program_knows_are_a_newer_version) {
                  LKV_EPROTOCOL, "what is known is malformed");
 }
 
-/* A transaction of a later version has many objects: it is told from nonsense too. */
-Test(kv_later, a_large_transaction_is_an_operation_that_is_not_known) {
+/* A command of a later version may have many objects: it is told from nonsense too. */
+Test(kv_later, a_large_command_is_an_operation_that_is_not_known) {
     static uint8_t bytes[10 + 5 + 12000];
-    static const uint8_t head[] = {0x94, 1, 3, 0x94, 0, 0, 0, 0, 0xdc, 0x2e, 0xe0};
+    static const uint8_t head[] = {0x94, 1, 16, 0x94, 0, 0, 0, 0, 0xdc, 0x2e, 0xe0};
     memcpy(bytes, head, sizeof(head));
     memset(bytes + sizeof(head), 0x90, 12000);
     cr_expect_eq(decode(bytes, sizeof(head) + 12000), LKV_EVERSION);

@@ -7,6 +7,7 @@
 struct naive_key {
     struct blob *key, *value; /* owned references */
     uint64_t create_rev, mod_rev, version;
+    int64_t lease;
 };
 
 struct naive {
@@ -60,9 +61,10 @@ static inline bool naive_has(const struct naive *naive, size_t at, struct slice 
     return at < naive->count && slice_equal(blob_slice(naive->keys[at].key), key);
 }
 
-static inline void naive_put(struct naive *naive, struct slice key, struct slice value) {
+/* At the revision that the store has now. */
+static inline void naive_set(struct naive *naive, struct slice key, struct slice value,
+                             int64_t lease) {
     size_t at = naive_lower(naive, key);
-    naive->revision++;
     if (!naive_has(naive, at, key)) {
         if (naive->count == naive->capacity) {
             naive->capacity = naive->capacity * 2 + 16;
@@ -74,30 +76,49 @@ static inline void naive_put(struct naive *naive, struct slice key, struct slice
         naive->count++;
         naive->keys[at] = (struct naive_key){.key = blob_copy(key), .create_rev = naive->revision};
     }
+    struct blob *fresh = blob_copy(value); /* it may be the old one */
     blob_unref(naive->keys[at].value);
-    naive->keys[at].value = blob_copy(value);
+    naive->keys[at].value = fresh;
+    naive->keys[at].lease = lease;
     naive->keys[at].mod_rev = naive->revision;
     naive->keys[at].version++;
 }
 
-/* As KV_DELETE: an empty end is one key, "\0" is to the last. Returns how many. */
-static inline size_t naive_delete(struct naive *naive, struct slice key, struct slice end) {
-    size_t from = naive_lower(naive, key);
-    size_t to = from + (naive_has(naive, from, key) ? 1 : 0);
+static inline void naive_put(struct naive *naive, struct slice key, struct slice value) {
+    naive->revision++;
+    naive_set(naive, key, value, 0);
+}
+
+/* The keys that a delete or a range means: an empty end is one key, "\0" is to the last. */
+static inline size_t naive_span(const struct naive *naive, struct slice key, struct slice end,
+                                size_t *from) {
+    *from = naive_lower(naive, key);
+    size_t to = *from + (naive_has(naive, *from, key) ? 1 : 0);
     if (end.size > 0) {
         to = end.size == 1 && end.data[0] == 0 ? naive->count : naive_lower(naive, end);
     }
-    if (to <= from) {
-        return 0;
-    }
-    for (size_t i = from; i < to; i++) {
+    return to > *from ? to - *from : 0;
+}
+
+static inline void naive_erase(struct naive *naive, size_t from, size_t count) {
+    for (size_t i = from; i < from + count; i++) {
         blob_unref(naive->keys[i].key);
         blob_unref(naive->keys[i].value);
     }
-    memmove(&naive->keys[from], &naive->keys[to], (naive->count - to) * sizeof(naive->keys[0]));
-    naive->count -= to - from;
-    naive->revision++;
-    return to - from;
+    memmove(&naive->keys[from], &naive->keys[from + count],
+            (naive->count - from - count) * sizeof(naive->keys[0]));
+    naive->count -= count;
+}
+
+/* As KV_DELETE. Returns how many. */
+static inline size_t naive_delete(struct naive *naive, struct slice key, struct slice end) {
+    size_t from;
+    size_t count = naive_span(naive, key, end, &from);
+    if (count > 0) {
+        naive_erase(naive, from, count);
+        naive->revision++;
+    }
+    return count;
 }
 
 /* Every field of an item. */
@@ -106,7 +127,7 @@ static inline bool naive_equal(const struct naive_key *key, const struct kv_item
     struct slice value = keys_only ? (struct slice){0} : blob_slice(key->value);
     return slice_equal(blob_slice(key->key), item->key) && slice_equal(value, item->value) &&
            key->create_rev == item->create_rev && key->mod_rev == item->mod_rev &&
-           key->version == item->version && item->lease == 0;
+           key->version == item->version && key->lease == item->lease;
 }
 
 #endif

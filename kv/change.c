@@ -1,0 +1,83 @@
+#include "kv/change.h"
+
+static uint64_t bytes_of(const struct kv_version *version) {
+    return (uint64_t)version->key_size + version->value_size;
+}
+
+/* Room for what a tombstone, or another version, adds to the queues: asked for before anything is
+ * changed. */
+static int reserve(struct store *store, bool for_tombstone) {
+    int rc = queue_reserve(&store->history.superseded);
+    if (rc == 0 && for_tombstone && has_history(store)) {
+        rc = queue_reserve(&store->history.tombstones);
+    }
+    return rc;
+}
+
+static void supersede(struct store *store, struct kv_version **slot, struct kv_version *newest) {
+    queue_add(&store->history.superseded, *slot);
+    if (version_is_tombstone(newest) && has_history(store)) {
+        queue_add(&store->history.tombstones, newest);
+    }
+    store_supersede(store, slot, newest);
+}
+
+static void count_out(struct changes *changes, const struct kv_version *old) {
+    changes->keys_out++;
+    changes->bytes_out += bytes_of(old);
+}
+
+static int put_over(struct store *store, struct kv_version **slot, struct kv_version *fresh,
+                    struct changes *changes) {
+    const struct kv_version *old = *slot;
+    if (reserve(store, false) != 0) {
+        return LKV_ENOMEM;
+    }
+    if (!version_is_tombstone(old)) {
+        fresh->create_rev = old->create_rev;
+        fresh->version = old->version + 1;
+        count_out(changes, old);
+    }
+    supersede(store, slot, fresh);
+    return 0;
+}
+
+int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uint64_t revision,
+               struct changes *changes) {
+    fresh->main = fresh->create_rev = revision;
+    fresh->version = 1;
+    struct kv_version **slot = table_find(&store->table, hash, version_key(fresh));
+    int rc = slot == NULL ? store_add(store, hash, fresh) : put_over(store, slot, fresh, changes);
+    if (rc == 0) {
+        changes->keys_in++;
+        changes->bytes_in += bytes_of(fresh);
+        changes->count++;
+    }
+    return rc;
+}
+
+int change_delete(struct store *store, struct slice key, uint64_t revision,
+                  struct changes *changes) {
+    struct kv_version **slot = table_find(&store->table, table_hash(&store->table, key), key);
+    if (slot == NULL || version_is_tombstone(*slot)) {
+        return 0;
+    }
+    const struct version_new empty = {.key = version_key(*slot), .sub = change_sub(store, changes)};
+    struct kv_version *tombstone = version_new(&empty);
+    if (tombstone == NULL || reserve(store, true) != 0) {
+        if (tombstone != NULL) {
+            version_unref(tombstone);
+        }
+        return LKV_ENOMEM;
+    }
+    tombstone->main = revision;
+    count_out(changes, *slot);
+    changes->count++;
+    supersede(store, slot, tombstone);
+    return 0;
+}
+
+void changes_commit(struct store *store, const struct changes *changes) {
+    store->keys += changes->keys_in - changes->keys_out;
+    store->bytes += changes->bytes_in - changes->bytes_out;
+}
