@@ -47,11 +47,21 @@ int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uin
     fresh->main = fresh->create_rev = revision;
     fresh->version = 1;
     struct kv_version **slot = table_find(&store->table, hash, version_key(fresh));
-    int rc = slot == NULL ? store_add(store, hash, fresh) : put_over(store, slot, fresh, changes);
+    struct kv_version *linked = fresh;
+    if (slot != NULL && change_has_jump(store, revision) && !fresh->has_jump) {
+        linked = version_with_jump(fresh); /* it was made before its revision was known */
+        if (linked == NULL) {
+            return LKV_ENOMEM;
+        }
+    }
+    int rc = slot == NULL ? store_add(store, hash, linked) : put_over(store, slot, linked, changes);
     if (rc == 0) {
         changes->keys_in++;
-        changes->bytes_in += bytes_of(fresh);
+        changes->bytes_in += bytes_of(linked);
         changes->count++;
+    }
+    if (linked != fresh) {
+        version_unref(rc == 0 ? fresh : linked);
     }
     return rc;
 }
@@ -62,7 +72,9 @@ int change_delete(struct store *store, struct slice key, uint64_t revision,
     if (slot == NULL || version_is_tombstone(*slot)) {
         return 0;
     }
-    const struct version_new empty = {.key = version_key(*slot), .sub = change_sub(store, changes)};
+    const struct version_new empty = {.key = version_key(*slot),
+                                      .sub = change_sub(store, changes),
+                                      .has_jump = change_has_jump(store, revision)};
     struct kv_version *tombstone = version_new(&empty);
     if (tombstone == NULL || reserve(store, true) != 0) {
         if (tombstone != NULL) {

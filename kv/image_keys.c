@@ -12,6 +12,10 @@ void image_keys_fini(struct image_keys *keys) {
 
 /* ---------------------------------------------------------------------------- what may follow what */
 
+static bool image_has_history(const struct image_keys *keys) {
+    return keys->header->feature_level >= KV_LEVEL_HISTORY;
+}
+
 static bool is_tombstone(const struct digest_item *item) {
     return item->version == 0;
 }
@@ -66,6 +70,18 @@ static int heap_add(struct image_heap *heap, struct kv_version *version) {
     return 0;
 }
 
+/* The versions of a key come newest first: each is what some newer ones jump to. */
+static void link_jumps(struct image_keys *keys, struct kv_version *version) {
+    unsigned level = version_level(version->main);
+    while (keys->waiting_count > 0 &&
+           version_level(keys->waiting[keys->waiting_count - 1]->main) <= level) {
+        version_set_jump(keys->waiting[--keys->waiting_count], version);
+    }
+    if (version->has_jump) {
+        keys->waiting[keys->waiting_count++] = version;
+    }
+}
+
 static int link_version(struct image_keys *keys, struct kv_version *version, bool same_key) {
     struct store *store = keys->store;
     if (same_key) {
@@ -85,8 +101,12 @@ static int link_version(struct image_keys *keys, struct kv_version *version, boo
 
 static int add_to_store(struct image_keys *keys, const struct image_version *from, bool same_key) {
     const struct digest_item *item = &from->item;
-    const struct version_new fresh = {
-        .key = item->key, .value = item->value, .lease = item->lease, .sub = from->sub};
+    const struct version_new fresh = {.key = item->key,
+                                      .value = item->value,
+                                      .lease = item->lease,
+                                      .sub = from->sub,
+                                      .has_jump = image_has_history(keys) &&
+                                                  version_level(item->mod_rev) > 0};
     struct kv_version *version = version_new(&fresh);
     if (version == NULL) {
         return LKV_ENOMEM;
@@ -101,6 +121,8 @@ static int add_to_store(struct image_keys *keys, const struct image_version *fro
         return rc;
     }
     keys->oldest = version;
+    keys->waiting_count = same_key ? keys->waiting_count : 0;
+    link_jumps(keys, version);
     return 0;
 }
 
@@ -129,9 +151,8 @@ static int take_version(struct image_keys *keys, const struct image_version *ver
 static int begin_record(struct image_keys *keys, struct slice key, bool *same_key,
                         const char **what) {
     int order = keys->versions > 0 ? slice_compare(buffer_slice(&keys->key), key) : -1;
-    bool has_history = keys->header->feature_level >= KV_LEVEL_HISTORY;
     *same_key = order == 0;
-    if (order > 0 || (order == 0 && !has_history)) {
+    if (order > 0 || (order == 0 && !image_has_history(keys))) {
         *what = "keys are not in order";
         return LKV_EDAMAGED;
     }

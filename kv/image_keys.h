@@ -16,10 +16,12 @@ struct image_keys {
     const struct image_header *header;
     struct store *store; /* gets the contents; NULL: only check */
     /* The last version that came. */
-    struct buffer key;         /* its key; records ascend */
-    struct digest_item last;   /* the rest of it, no value */
-    struct kv_version *oldest; /* linked; NULL without a store */
-    bool owes;                 /* an older one has to follow */
+    struct buffer key;                             /* its key; records ascend */
+    struct digest_item last;                       /* the rest of it, no value */
+    struct kv_version *oldest;                     /* linked; NULL without a store */
+    bool owes;                                     /* an older one has to follow */
+    struct kv_version *waiting[VERSION_LEVEL_MAX]; /* for the one that they jump to; levels fall */
+    unsigned waiting_count;
     /* What waits for a compaction (kv/history.h). */
     struct image_heap superseded, tombstones;
     /* So far. */

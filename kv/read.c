@@ -6,7 +6,7 @@
 /* ---------------------------------------------------------------------------- points */
 
 static struct kv_version *visible(const struct store *store, struct slice key) {
-    return version_at(store_newest(store, key), store->shown.revision);
+    return version_at(store_newest(store, key), store->shown.revision, store->shown.kept_from);
 }
 
 int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item *out,
@@ -15,7 +15,8 @@ int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item
     const struct store *store = kv->store;
     revision = revision != 0 ? revision : store->shown.revision;
     int rc = stamp_reaches(&store->shown, revision);
-    struct kv_version *version = rc == 0 ? version_at(store_newest(store, key), revision) : NULL;
+    struct kv_version *version =
+        rc == 0 ? version_at(store_newest(store, key), revision, store->shown.kept_from) : NULL;
     if (version != NULL) {
         item_fill(out, version_ref(version), false);
     }

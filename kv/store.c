@@ -106,8 +106,33 @@ int store_add(struct store *store, uint64_t hash, struct kv_version *version) {
     return 0;
 }
 
+struct kv_version *version_upto(struct kv_version *newest, uint64_t revision, uint64_t kept_from) {
+    struct kv_version *version = newest;
+    while (version != NULL && version->main > revision) {
+        struct version_jump jump = version_jump(version);
+        bool leads = jump.to != NULL && jump.main > revision && jump.main >= kept_from;
+        version = leads ? jump.to : version->older;
+    }
+    return version;
+}
+
+/* The newest version from `version` on back whose level is not lower, if one is kept. */
+static struct kv_version *jump_target(struct kv_version *version, unsigned level,
+                                      uint64_t kept_from) {
+    while (version != NULL && version_level(version->main) < level) {
+        struct version_jump jump = version_jump(version);
+        bool leads = jump.to != NULL && jump.main >= kept_from;
+        version = !version->has_jump ? version->older : leads ? jump.to : NULL;
+    }
+    return version;
+}
+
 void store_supersede(struct store *store, struct kv_version **slot, struct kv_version *newest) {
     struct kv_version *old = *slot;
+    if (newest->has_jump) {
+        unsigned level = version_level(newest->main);
+        version_set_jump(newest, jump_target(old, level, store->shown.kept_from));
+    }
     index_replace(old, newest);
     newest->older = old;
     old->newer = newest; /* takes the place of `leaf`, which only the newest has */

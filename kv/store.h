@@ -59,18 +59,17 @@ static inline bool has_history(const struct store *store) {
 /* The key's newest version, tombstones and unpublished ones too; NULL: none. */
 struct kv_version *store_newest(const struct store *store, struct slice key);
 
-/* The version of the chain that was the newest at the revision; NULL: none is known. */
-static inline struct kv_version *version_upto(struct kv_version *newest, uint64_t revision) {
-    struct kv_version *version = newest;
-    while (version != NULL && version->main > revision) {
-        version = version->older;
-    }
-    return version;
-}
+/* The version of the chain that was the newest at the revision; NULL: none is known. Versions from `kept_from`
+ * on are sure to be there: by the state, or because the caller pins them. */
+struct kv_version *version_upto(struct kv_version *newest, uint64_t revision, uint64_t kept_from);
 
 /* The version of the chain that the revision sees; NULL: no such key then. */
-static inline struct kv_version *version_at(struct kv_version *newest, uint64_t revision) {
-    struct kv_version *version = version_upto(newest, revision);
+static inline struct kv_version *version_at(struct kv_version *newest, uint64_t revision,
+                                            uint64_t kept_from) {
+    struct kv_version *version = newest;
+    if (version != NULL && version->main > revision) {
+        version = version_upto(newest, revision, kept_from);
+    }
     return version == NULL || version_is_tombstone(version) ? NULL : version;
 }
 
@@ -82,8 +81,8 @@ MUST_USE int stamp_reaches(const struct kv_stamp *stamp, uint64_t revision);
 /* Links a version whose key is not in the store. LKV_ENOMEM: nothing has changed. */
 MUST_USE int store_add(struct store *store, uint64_t hash, struct kv_version *version);
 
-/* Puts a newer version before the newest one, `*slot` of the table. The old one stays linked, and
- * the history has room reserved for it. */
+/* Puts a newer version before the newest one, `*slot` of the table, and lets it know one further back, if it has room
+ * for that. The old one stays linked, and the history has room reserved for it. */
 void store_supersede(struct store *store, struct kv_version **slot, struct kv_version *newest);
 
 /* Links an older version behind the oldest one, and leaves the history alone. */

@@ -25,13 +25,18 @@ static bool worth_sharing(const struct version_new *from) {
 }
 
 static size_t data_size(const struct kv_version *version) {
-    return (size_t)version->key_size + (version->has_extra ? sizeof(struct version_extra) : 0) +
+    return (size_t)version->key_size + (version->has_jump ? sizeof(struct version_jump) : 0) +
+           (version->has_extra ? sizeof(struct version_extra) : 0) +
            (version->shares_blob ? sizeof(struct version_share) : (size_t)version->value_size);
 }
 
 /* The parts behind the key have no alignment: they are read and written by copying. */
-static const uint8_t *extra_at(const struct kv_version *version) {
+static const uint8_t *jump_at(const struct kv_version *version) {
     return version->data + version->key_size;
+}
+
+static const uint8_t *extra_at(const struct kv_version *version) {
+    return jump_at(version) + (version->has_jump ? sizeof(struct version_jump) : 0);
 }
 
 static const uint8_t *value_at(const struct kv_version *version) {
@@ -41,6 +46,10 @@ static const uint8_t *value_at(const struct kv_version *version) {
 static void fill(struct kv_version *version, const struct version_new *from) {
     memcpy(version->data, from->key.data, from->key.size);
     uint8_t *at = version->data + from->key.size;
+    if (version->has_jump) {
+        memset(at, 0, sizeof(struct version_jump));
+        at += sizeof(struct version_jump);
+    }
     if (version->has_extra) {
         struct version_extra extra = {.lease = from->lease, .sub = from->sub};
         memcpy(at, &extra, sizeof(extra));
@@ -60,6 +69,7 @@ struct kv_version *version_new(const struct version_new *from) {
     bool shares = worth_sharing(from);
     bool extra = from->lease != 0 || from->sub != 0;
     size_t size = offsetof(struct kv_version, data) + from->key.size +
+                  (from->has_jump ? sizeof(struct version_jump) : 0) +
                   (extra ? sizeof(struct version_extra) : 0) +
                   (shares ? sizeof(struct version_share) : from->value.size);
     /* Never smaller than the struct: its tail padding is part of the type. */
@@ -74,6 +84,7 @@ struct kv_version *version_new(const struct version_new *from) {
     version->value_size = from->value.size & VALUE_SIZE_MAX;
     version->shares_blob = shares;
     version->has_extra = extra;
+    version->has_jump = from->has_jump;
     version->key_size = (uint16_t)from->key.size;
     version->at = 0;
     fill(version, from);
@@ -104,6 +115,42 @@ void version_unref(struct kv_version *version) {
         }
         mem_free(version);
     }
+}
+
+unsigned version_level(uint64_t main) {
+    enum { BITS = 4 };
+    /* Any function that spreads will do; all nodes may differ in it. (Fibonacci hashing: Knuth.) */
+    uint64_t spread = main * 0x9e3779b97f4a7c15u;
+    return spread == 0 ? VERSION_LEVEL_MAX - 1 : (unsigned)__builtin_clzll(spread) / BITS;
+}
+
+struct version_jump version_jump(const struct kv_version *version) {
+    struct version_jump jump = {NULL, 0};
+    if (version->has_jump) {
+        memcpy(&jump, jump_at(version), sizeof(jump));
+    }
+    return jump;
+}
+
+void version_set_jump(struct kv_version *version, struct kv_version *to) {
+    const struct version_jump jump = {to, to != NULL ? to->main : 0};
+    memcpy(version->data + version->key_size, &jump, sizeof(jump));
+}
+
+struct kv_version *version_with_jump(const struct kv_version *version) {
+    const struct version_new from = {.key = version_key(version),
+                                     .value = version_value(version),
+                                     .lease = version_lease(version),
+                                     .sub = version_sub(version),
+                                     .payload = version_blob(version),
+                                     .has_jump = true};
+    struct kv_version *copy = version_new(&from);
+    if (copy != NULL) {
+        copy->main = version->main;
+        copy->create_rev = version->create_rev;
+        copy->version = version->version;
+    }
+    return copy;
 }
 
 struct slice version_value(const struct kv_version *version) {

@@ -4,6 +4,9 @@
  *
  *      table slot, leaf slot -> [newest] <-> [older] <-> [oldest]
  *
+ * Of long chains, some versions know another one further back, so that an old revision is found in a
+ * few hundred steps among millions (a skip list with one pointer; its levels follow from the revisions).
+ *
  * Everything but the links is written before the record is shared and never again; the links belong
  * to the store's lock. A reader takes a reference under the lock and may then use the record without
  * it for as long as it likes. The last reference frees, on any thread.
@@ -32,9 +35,11 @@ struct kv_version {
     uint32_t value_size : 28;
     uint32_t shares_blob : 1; /* the value is in a blob */
     uint32_t has_extra : 1;   /* lease or sub is not 0 */
+    uint32_t has_jump : 1;    /* it may know a version further back */
     uint16_t key_size;
     uint8_t at;     /* with the links: about where in the leaf the newest version is */
-    uint8_t data[]; /* key; then struct version_extra if any; then the value, or version_share */
+    uint8_t data[]; /* key; struct version_jump if any; struct version_extra if any; then the value,
+                       or version_share */
 };
 
 /* The fields that are 0 in most versions. */
@@ -44,12 +49,20 @@ struct version_extra {
     uint32_t reserved;
 };
 
+/* The newest one before a version whose level is not lower. It may have been freed: only if its revision
+ * is one that the state keeps is it sure to be there. */
+struct version_jump {
+    struct kv_version *to; /* NULL: none */
+    uint64_t main;         /* its revision */
+};
+
 struct version_new {
     struct slice key;
     struct slice value;
     int64_t lease;
     uint32_t sub;
     struct blob *payload; /* that `value` lies in; NULL: copy the value in any case */
+    bool has_jump;        /* room for one, none yet */
 };
 
 /* Copies the key; copies the value or takes a reference of its own to the payload. The revisions are
@@ -79,6 +92,16 @@ static inline void version_prefetch(const struct kv_version *version) {
     __builtin_prefetch((const void *)start);
     __builtin_prefetch((const void *)(start + CACHE_LINE));
 }
+
+/* 0 for fifteen of sixteen revisions, 1 for most others, and so on. */
+unsigned version_level(uint64_t main);
+enum { VERSION_LEVEL_MAX = 16 };
+
+struct version_jump version_jump(const struct kv_version *version);
+void version_set_jump(struct kv_version *version,
+                      struct kv_version *to); /* has_jump; not shared yet */
+/* The same with room for a jump, not linked. Returns owned, or NULL when out of memory. */
+struct kv_version *version_with_jump(const struct kv_version *version);
 
 struct slice version_value(const struct kv_version *version);
 struct blob *version_blob(const struct kv_version *version); /* that the value is in, or NULL */

@@ -104,6 +104,14 @@ static struct kv_version *look(struct walk *walk, struct index_cursor *cursor) {
     return newest;
 }
 
+/* From here on no version is freed before the walk ends: a view keeps its own history. */
+static uint64_t safe_from(const struct walk *walk) {
+    const struct kv_stamp *stamp = &walk->stamp;
+    bool of_view = walk->kv != NULL && !walk->pins_itself;
+    return of_view && stamp->kept_from <= stamp->revision ? stamp->kept_from
+                                                          : walk->store->shown.kept_from;
+}
+
 static void begin_visit(struct walk *walk) {
     if (walk->store == NULL) {
         walk->store = walk->kv->store;
@@ -143,7 +151,7 @@ static size_t visit(struct walk *walk, struct kv_version **versions, size_t max,
             break;
         }
         last = newest;
-        struct kv_version *version = version_at(newest, walk->revision);
+        struct kv_version *version = version_at(newest, walk->revision, safe_from(walk));
         if (version != NULL) {
             versions[count++] = version_ref(version);
         }
@@ -193,7 +201,7 @@ size_t walk_next_kept(struct walk *walk, struct kv_version **versions, size_t ma
                 break;
             }
             last = newest;
-            version = version_upto(newest, walk->revision);
+            version = version_upto(newest, walk->revision, safe_from(walk));
         }
         if (version != NULL) {
             if (is_kept(walk, version)) {
@@ -223,7 +231,7 @@ size_t walk_count(struct walk *walk) {
             break;
         }
         last = newest;
-        count += version_at(newest, walk->revision) != NULL;
+        count += version_at(newest, walk->revision, safe_from(walk)) != NULL;
     }
     if (!walk->ended) {
         end_visit(walk, last);

@@ -107,7 +107,8 @@ static struct slice number_write(int64_t number, uint8_t into[NUMBER_SIZE_MAX]) 
 /* ---------------------------------------------------------------------------- checking */
 
 static struct kv_version *live_at(const struct batch *batch, struct slice key, uint64_t revision) {
-    return version_at(store_newest(batch->store, key), revision);
+    const struct store *store = batch->store;
+    return version_at(store_newest(store, key), revision, store->shown.kept_from);
 }
 
 static int check_put(const struct kv_step *step, const struct kv_version *old) {
@@ -178,6 +179,7 @@ static int write_version(struct batch *batch, struct work *work, const struct ve
     struct store *store = batch->store;
     struct version_new numbered = *from;
     numbered.sub = change_sub(store, &work->changes);
+    numbered.has_jump = change_has_jump(store, work->revision);
     struct kv_version *fresh = version_new(&numbered);
     if (fresh == NULL) {
         return LKV_ENOMEM;

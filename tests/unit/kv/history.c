@@ -243,6 +243,104 @@ Test(kv_history, c16_a_walk_keeps_its_revision_beyond_a_compaction) {
     feed_close(&feed);
 }
 
+/* ---------------------------------------------------------------------------- many versions */
+
+enum { MANY = 30000, FEW_KEYS = 3 };
+
+/* Which key each revision has changed, and whether it is there since. */
+static uint8_t changed[MANY + 2];
+static bool alive[MANY + 2];
+
+static struct slice few_key(size_t number) {
+    static const char *const keys[FEW_KEYS] = {"a", "b", "c"};
+    return slice_text(keys[number]);
+}
+
+/* The value tells the revision that wrote it. */
+static void change_some(struct feed *feed, struct prng *prng, uint64_t count) {
+    uint64_t revision = feed->result.revision;
+    for (uint64_t end = revision + count; revision < end;) {
+        uint64_t next = revision + 1;
+        size_t key = prng_below(prng, 100) == 0 ? 1 + prng_below(prng, 2) : 0;
+        bool delete = prng_below(prng, 10) == 0;
+        if (delete) {
+            cr_assert_eq(feed_delete(feed, few_key(key), (struct slice){0}), 0);
+        } else {
+            cr_assert_eq(feed_put(feed, few_key(key), slice_of(&next, sizeof(next))), 0);
+        }
+        if (feed->result.revision == next) {
+            changed[next] = (uint8_t)key;
+            alive[next] = !delete;
+            revision = next;
+        }
+    }
+}
+
+static void expect_many(const struct feed *feed, struct prng *prng) {
+    uint64_t first = feed->result.kept_from, last = feed->result.revision;
+    for (int i = 0; i < 400; i++) {
+        uint64_t revision = first + prng_below(prng, last - first + 1);
+        size_t key = prng_below(prng, FEW_KEYS);
+        uint64_t at = revision;
+        while (at > 1 && (changed[at] != key)) {
+            at--;
+        }
+        struct kv_item item;
+        int rc = kv_get_at(feed->kv, few_key(key), revision, &item, NULL);
+        cr_assert_eq(rc, at > 1 && alive[at] ? 0 : LKV_ENOTFOUND);
+        cr_assert(rc != 0 || (item.mod_rev == at && memcmp(item.value.data, &at, 8) == 0));
+        kv_item_release(&item);
+    }
+}
+
+static size_t steps_to(const struct kv *kv, uint64_t revision) {
+    const struct kv_version *version = store_newest(kv->store, few_key(0));
+    size_t steps = 0;
+    for (; version != NULL && version->main > revision; steps++) {
+        struct version_jump jump = version_jump(version);
+        version = jump.to != NULL && jump.main > revision ? jump.to : version->older;
+    }
+    return steps;
+}
+
+Test(kv_history, a_revision_among_many_versions_of_a_key_is_found_soon) {
+    struct feed feed = feed_open_history(1);
+    struct prng prng = prng_of(1);
+    struct sim_disk *sim = sim_disk_new(1);
+    struct disk *disk = sim_disk_seam(sim);
+    cr_assert_eq(disk_make_dir(disk, "d"), 0);
+    change_some(&feed, &prng, MANY / 2);
+    expect_many(&feed, &prng);
+    for (uint64_t from = 7000; from < 15000; from += 2000) {
+        cr_assert_eq(compact(&feed, from), 0);
+        expect_many(&feed, &prng);
+        (void)tidy(&feed);
+        change_some(&feed, &prng, 1000);
+        expect_many(&feed, &prng);
+    }
+    change_some(&feed, &prng, MANY - feed.result.revision);
+    struct kv_view *view;
+    cr_assert_eq(kv_view_open(feed.kv, &view), 0);
+    cr_assert_eq(kv_image_save(view, disk, "d", "d/a", (struct kv_owner){9, 1}, (struct slice){0},
+                               NULL, NULL, NULL),
+                 0);
+    kv_view_close(view);
+    for (int loaded = 0; loaded < 2; loaded++) {
+        expect_many(&feed, &prng);
+        for (uint64_t revision = feed.result.kept_from; revision < MANY; revision += 97) {
+            cr_assert_lt(steps_to(feed.kv, revision), 500, "%zu", (size_t)revision);
+        }
+        const struct kv_options options = {.feature_level = KV_LEVEL_HISTORY};
+        struct kv *other;
+        cr_assert_eq(kv_image_load(&other, &options, disk, "d/a", NULL, NULL, NULL, NULL), 0);
+        kv_restore(feed.kv, other);
+    }
+    cr_assert_eq(compact(&feed, feed.result.revision), 0);
+    cr_assert_leq(tidy(&feed).versions, FEW_KEYS);
+    feed_close(&feed);
+    sim_disk_free(sim);
+}
+
 /* ---------------------------------------------------------------------------- the model */
 
 enum { REVISIONS_MAX = 4000, KEYS = 60 };
