@@ -34,7 +34,8 @@ static bool spare(const struct world *world, const struct w_node *node, uint64_t
         }
         const struct w_entry *there = w_log_at(&other->disk.log, index);
         bool same = there != NULL && there->term == entry->term && there->id == entry->id;
-        others = others || same || other->disk.end_unknown;
+        bool may_be = there != NULL && there->bad; /* nobody can tell any more that it is another */
+        others = others || same || may_be || other->disk.end_unknown;
     }
     return !committed && !others;
 }
