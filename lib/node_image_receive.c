@@ -275,7 +275,7 @@ static bool program_acts(const struct node *node, uint64_t term) {
  * not fit behind the image. And no image of our own is being written: a newer one would let go the
  * entries by which this one joins the log. */
 static bool may_restart(const struct node *node) {
-    return node->installing && !node->restart_given && !node->closing &&
+    return node->installing && !node->restart_given && !node->closing && node->stop_rc == 0 &&
            node_now(node) >= node->install_retry_ns && node->batch.no == 0 &&
            node->jobs_in_flight == 0 && list_empty(&node->full_jobs) && !node->reading_for_apply &&
            !node->image_running;
@@ -335,7 +335,9 @@ void node_log_restarted(struct node *node, int rc, const struct reason *why) {
     if (rc != 0) {
         node_stop(node, rc, "image installed, but the log cannot continue: %s", why->text);
     }
-    if (rc != 0 || node->closing) { /* the disk is in order: recovery takes the image */
+    if (rc != 0 || node->closing || node->stop_rc != 0) {
+        /* The disk is in order: recovery takes the image. The core of a node that has stopped would not
+         * hear of it. */
         receive_free(node);
         return;
     }

@@ -63,6 +63,30 @@ Test(sim_images, a_node_that_waits_to_install_an_image_does_not_campaign) {
     play_end(&play);
 }
 
+/* The core of a node that has stopped hears of nothing; what is durable is for the next start. */
+Test(sim_images, a_node_whose_log_has_failed_installs_no_image) {
+    for (uint64_t seed = 20; seed < 30; seed++) {
+        struct sim_plan plan = plan_with_images(seed);
+        struct sim_node *laggard;
+        struct play play = begin_with_laggard(&plan, &laggard);
+        struct reason why = {{0}};
+        sim_node_start(laggard);
+        cr_assert(sim_world_until(play.world, installs, 60000), "%s", play.world->failure);
+        uint64_t applied = laggard->node->applied;
+        (void)reason_set(&why, LKV_EIO, "as the test says");
+        laggard->disk_failed = true;
+        node_log_failed(laggard->node, LKV_EIO, &why);
+        sim_loop_leave(&laggard->loop);
+        while (laggard->state == SIM_UP &&
+               !sim_world_failed(play.world)) { /* until it is looked after */
+            cr_expect(laggard->node->applied == applied);
+            sim_world_run_ms(play.world, 1);
+        }
+        play_agree(&play);
+        play_end(&play);
+    }
+}
+
 Test(sim_images, p3_a_transfer_survives_resets_splits_and_crashes) {
     for (uint64_t seed = 41; seed < 51; seed++) {
         struct sim_plan plan = plan_with_images(seed);
