@@ -384,7 +384,7 @@ static bool accept_chunk(struct node *node, const struct peer *from,
     }
     if (receive != NULL && !is_of(receive, chunk) && receive->from != from->id &&
         node_now(node) - receive->heard_ns < RIVAL_MS * MS_NS) {
-        return false; /* a leader and a helper, each with an image of its own, would begin anew for ever */
+        return false; /* two senders, each with an image of its own, would begin anew for ever */
     }
     if (receive == NULL || !is_of(receive, chunk)) {
         receive_free(node);

@@ -87,7 +87,7 @@ void image_installed(struct raft *raft, const struct raft_event *event) {
     if (!raft_wants_image(raft, index)) {
         return;
     }
-    /* It may come from a helper: if this node leads, it was deposed and has not heard of it. */
+    /* It may come from a peer that does not lead: if this node does, it was deposed and has not heard of it. */
     if (term > raft->term) {
         core_adopt_term(raft, term);
     }

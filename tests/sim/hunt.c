@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CPU_SECONDS_MAX = 300 };
+enum { SECONDS_MAX = 300 };
 
 static volatile sig_atomic_t enough; /* asked to end: no new seed, but the report */
 
@@ -63,7 +63,7 @@ static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
         struct sim_summary summary;
         (void)close(fds[0]);
         (void)signal(SIGINT, SIG_IGN);
-        (void)alarm(CPU_SECONDS_MAX);
+        (void)alarm(SECONDS_MAX);
         play(hunt, child->seed, &summary);
         bool told = write(fds[1], &summary, sizeof(summary)) == (ssize_t)sizeof(summary);
         _exit(!told || summary.failure[0] != '\0');

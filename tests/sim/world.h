@@ -177,8 +177,7 @@ struct sim_node {
     bool end_unknown;     /* as it last said */
     uint64_t image_index; /* durable, as far as was seen */
     char refusal[600];    /* of its last start; empty when it went well */
-    bool
-        bad_sectors; /* somewhere: a write that meets one fails, and stops it until the next start */
+    bool bad_sectors;     /* somewhere: who writes to one fails, and stops until the next start */
     uint64_t seen_filled;
     struct sim_event restart, death, disk_heals, supervise, freeze;
     struct sim_program program;
@@ -357,14 +356,26 @@ void sim_log_check_ready(struct sim_node *node, uint64_t index);
 
 /* --- checks (world_check.c) --- */
 void sim_check_node(struct sim_node *node);
-void sim_check_commit(
-    struct sim_node *node); /* the part that may be done inside of its callbacks */
+/* The part that may be done inside of its callbacks. */
+void sim_check_commit(struct sim_node *node);
 void sim_check_life_begins(struct sim_node *node);
 void sim_check_state(struct sim_node *node); /* every key against the model */
 bool sim_world_converged(struct sim_world *world);
 void sim_check_end(struct sim_world *world); /* after all operations have finished */
 
 /* --- the healing of a majority (world_heal.c) --- */
+/* How far those have come that are not frozen, and how many terms it took. A backlog on a slow disk, or a
+ * laggard that catches up, may take longer than any bound on elections, as long as somebody gets on without
+ * new ones. */
+struct sim_progress {
+    uint64_t durable[SIM_NODES_MAX]; /* falls where a tail that nobody wants is cut */
+    uint64_t applied[SIM_NODES_MAX], term;
+};
+enum { SIM_PATIENT_ROUNDS = 40 };
+struct sim_progress sim_progress_of(const struct sim_world *world);
+/* In this round, 0 for the first: somebody got on, and from the second one on with one new term at most. */
+bool sim_progress_goes_on(const struct sim_world *world, const struct sim_progress *before,
+                          int round);
 /* A majority heals, and has to make progress within 20 election timeouts; the others stay as they are. */
 void sim_world_majority(struct sim_world *world);
 void sim_world_thaw(struct sim_world *world); /* nobody is frozen any more */

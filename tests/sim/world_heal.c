@@ -17,7 +17,6 @@
 
 enum {
     CHOICES_MAX = 12,
-    ROUNDS_MAX = 40,
     FREEZE_TICK_MS = 100,
     OTHERS_MS = 3000 /* how long the majority goes on before the others come back */
 };
@@ -192,12 +191,8 @@ static bool is_up(struct sim_world *world) {
     return true;
 }
 
-struct reached {
-    uint64_t durable[SIM_NODES_MAX], applied[SIM_NODES_MAX], term;
-};
-
-static struct reached reached_by(const struct sim_world *world) {
-    struct reached out = {0};
+struct sim_progress sim_progress_of(const struct sim_world *world) {
+    struct sim_progress out = {0};
     for (size_t i = 0; i < world->plan.nodes; i++) {
         const struct sim_node *node = &world->nodes[i];
         struct raft_status status = {0};
@@ -211,13 +206,19 @@ static struct reached reached_by(const struct sim_world *world) {
     return out;
 }
 
-static bool got_on(const struct reached *before, const struct reached *after) {
+static bool got_on(const struct sim_progress *before, const struct sim_progress *after) {
     for (size_t i = 0; i < SIM_NODES_MAX; i++) {
         if (after->durable[i] > before->durable[i] || after->applied[i] > before->applied[i]) {
             return true;
         }
     }
     return false;
+}
+
+bool sim_progress_goes_on(const struct sim_world *world, const struct sim_progress *before,
+                          int round) {
+    struct sim_progress after = sim_progress_of(world);
+    return got_on(before, &after) && (after.term <= before->term + 1 || round == 0);
 }
 
 /* The last entry of any log. What is committed behind it was written since. */
@@ -274,17 +275,14 @@ static bool is_excused(struct sim_world *world) {
     return doubts || (waits && !holds_all(world, chosen));
 }
 
-/* A backlog on a slow disk, or a laggard that catches up, may take longer than any bound on elections, as
- * long as somebody of the majority gets on without new ones. */
 static bool makes_progress(struct sim_world *world) {
     uint64_t last = last_of_all(world);
-    for (int round = 0; round < ROUNDS_MAX; round++) {
-        struct reached before = reached_by(world);
+    for (int round = 0; round < SIM_PATIENT_ROUNDS; round++) {
+        struct sim_progress before = sim_progress_of(world);
         if (writes(world, last, election_timeouts_ms(world, 20))) {
             return true;
         }
-        struct reached after = reached_by(world);
-        if (!got_on(&before, &after) || (after.term > before.term + 1 && round > 0)) {
+        if (!sim_progress_goes_on(world, &before, round)) {
             return false;
         }
     }
@@ -348,13 +346,13 @@ static bool has_settled(struct sim_world *world) {
 
 void sim_world_reported(struct sim_world *world) {
     uint64_t limit_ms = election_timeouts_ms(world, 20);
-    struct reached before, after = reached_by(world);
+    struct sim_progress before, after = sim_progress_of(world);
     bool converged = false;
-    for (int round = 0; round < ROUNDS_MAX && !converged; round++) {
+    for (int round = 0; round < SIM_PATIENT_ROUNDS && !converged; round++) {
         before = after;
         (void)sim_world_until(world, has_settled, limit_ms);
         converged = sim_world_converged(world);
-        after = reached_by(world);
+        after = sim_progress_of(world);
         if (!got_on(&before, &after)) {
             break;
         }

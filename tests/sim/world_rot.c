@@ -1,10 +1,10 @@
-/* Rot of what lies at rest on a node's disk, within what rule 11 promises to repair.
+/* Rot of what lies at rest on a node's disk: within what rule 11 promises to repair, unless there is no budget.
  *
  * It strikes only when all that the node has written is covered by marks on the disk, in the segment
  * and in the vote file: what rots above the mark cannot be told from a torn write, which is documented,
  * and no store could survive it in two places. And it strikes either only a minority of the nodes, in any
  * way (SIM_ROT_FEW), or all of them, each in entries of its own (SIM_ROT_APART, S25), so that every
- * acknowledged entry keeps a good copy. */
+ * acknowledged entry keeps a good copy; or, without a budget (SIM_ROT_ANY, S26), anything anywhere. */
 #include "tests/sim/world.h"
 
 #include "base/assert.h"

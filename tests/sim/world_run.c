@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { ROUND_MS = 100, FOUNDING_MS = 60000, PATIENT_ROUNDS = 40 };
+enum { ROUND_MS = 100, FOUNDING_MS = 60000 };
 
 static bool has_leader(struct sim_world *world) {
     return sim_world_leader(world) != NULL;
@@ -59,44 +59,13 @@ void sim_explain(struct sim_world *world, const char *what, uint64_t limit_ms) {
     sim_world_fail(world, "%s within %" PRIu64 " ms%s", what, limit_ms, text);
 }
 
-/* How far each has come, and how many terms it took. A backlog on a slow disk, or a laggard that catches
- * up, may take longer than any bound on elections, as long as somebody gets on without new ones. */
-struct progress {
-    uint64_t durable[SIM_NODES_MAX]; /* falls where a tail that nobody wants is cut */
-    uint64_t applied[SIM_NODES_MAX], term;
-};
-
-static struct progress progress_of(const struct sim_world *world) {
-    struct progress out = {0};
-    for (size_t i = 0; i < world->plan.nodes; i++) {
-        struct raft_status status = {0};
-        if (sim_node_runs(&world->nodes[i])) {
-            raft_status(world->nodes[i].node->raft, &status);
-        }
-        out.durable[i] = status.durable;
-        out.applied[i] = status.applied;
-        out.term = status.term > out.term ? status.term : out.term;
-    }
-    return out;
-}
-
-static bool got_on(const struct progress *before, const struct progress *after) {
-    for (size_t i = 0; i < SIM_NODES_MAX; i++) {
-        if (after->durable[i] > before->durable[i] || after->applied[i] > before->applied[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool agree(struct sim_world *world, uint64_t limit_ms) {
-    for (int round = 0; round < PATIENT_ROUNDS; round++) {
-        struct progress before = progress_of(world);
+    for (int round = 0; round < SIM_PATIENT_ROUNDS; round++) {
+        struct sim_progress before = sim_progress_of(world);
         if (sim_world_until(world, sim_world_converged, limit_ms)) {
             return true;
         }
-        struct progress after = progress_of(world);
-        if (!got_on(&before, &after) || (after.term > before.term + 1 && round > 0)) {
+        if (!sim_progress_goes_on(world, &before, round)) {
             return false;
         }
     }
@@ -153,9 +122,8 @@ static void restart_all(struct sim_world *world) {
     sim_world_run_ms(world, 1500);
 }
 
-/* The others are never well again. */
-static void end_with_majority(struct sim_world *world) {
-    sim_load_stop(world);
+/* Not all of them are well. */
+static void check_those_that_run(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes && !sim_world_failed(world); i++) {
         if (sim_node_runs(&world->nodes[i])) {
             sim_check_state(&world->nodes[i]);
@@ -164,6 +132,12 @@ static void end_with_majority(struct sim_world *world) {
     if (!sim_world_failed(world)) {
         sim_history_check(world);
     }
+}
+
+/* The others are never well again. */
+static void end_with_majority(struct sim_world *world) {
+    sim_load_stop(world);
+    check_those_that_run(world);
 }
 
 /* Nothing is asked for but what must hold without any bound on the damage: the checks after each
@@ -176,14 +150,7 @@ static void end_without_budget(struct sim_world *world) {
         sim_check_end(world);
         return;
     }
-    for (size_t i = 0; i < world->plan.nodes && !sim_world_failed(world); i++) {
-        if (sim_node_runs(&world->nodes[i])) {
-            sim_check_state(&world->nodes[i]);
-        }
-    }
-    if (!sim_world_failed(world)) {
-        sim_history_check(world);
-    }
+    check_those_that_run(world);
 }
 
 bool sim_world_play(struct sim_world *world) {

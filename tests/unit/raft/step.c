@@ -168,7 +168,7 @@ Test(raft_step, takes_a_fenced_write_in_its_own_term_only) {
     raft_close(raft);
 }
 
-/* Rule 11: it asked a helper for what had rotted, and had not heard yet that another one leads. */
+/* Rule 11: it asked a peer for what had rotted, and had not heard yet that another one leads. */
 Test(raft_step, a_leader_that_gets_an_image_of_a_later_term_was_deposed) {
     struct raft_start start = start_of(3);
     struct raft *raft = open_raft(&start);
