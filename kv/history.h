@@ -56,9 +56,8 @@ struct pin {
 
 struct history {
     struct version_queue superseded; /* alone; ascending by their successors' revisions */
-    struct version_queue
-        tombstones;        /* alone; ascending by revision; empty while there is no history */
-    struct list_link pins; /* alone; or inside and under pins_mutex */
+    struct version_queue tombstones; /* alone; ascending by revision; without history empty */
+    struct list_link pins;           /* alone; or inside and under pins_mutex */
     pthread_mutex_t pins_mutex;
 };
 

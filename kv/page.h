@@ -12,9 +12,8 @@ struct page {
     struct kv_range *out;
     size_t capacity; /* of out->items */
     size_t bytes;    /* of the items' keys and values */
-    size_t
-        sort_at; /* ordered by something else: as many items are sorted, and the worst given up */
-    bool full;   /* what comes next does not belong here any more: out->more is known */
+    size_t sort_at; /* by another order: at so many items they are sorted, and the worst given up */
+    bool full;      /* what comes next does not belong here any more: out->more is known */
 };
 
 void page_init(struct page *page, const struct kv_query *query, struct kv_range *out);

@@ -294,6 +294,8 @@ void sim_handle_begin(struct sim_node *node);
 /* --- faults (world_faults.c) --- */
 void sim_fault_begin(struct sim_world *world, enum sim_fault_kind kind);
 void sim_faults_start(struct sim_world *world);
+/* How long one lasts: mostly short, sometimes as long as the plan allows. */
+uint64_t sim_draw_fault_ms(const struct sim_world *world, struct prng *prng);
 void sim_world_heal(struct sim_world *world); /* everything, and starts what is down */
 void sim_net_calm(struct sim_world *world);   /* no more losses, no long delays */
 void sim_node_heal(struct sim_node *node);    /* its disk; and it starts */

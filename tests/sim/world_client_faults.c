@@ -7,8 +7,7 @@ static uint64_t draw(struct sim_world *world, uint64_t bound) {
 }
 
 static uint64_t draw_ms(struct sim_world *world) {
-    uint64_t max_ms = world->plan.fault_ms_max;
-    return 1 + draw(world, draw(world, 4) == 0 ? max_ms : max_ms / 8 + 1);
+    return sim_draw_fault_ms(world, &world->prng_remote);
 }
 
 /* What befalls one of them; 0: never. */

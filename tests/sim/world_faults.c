@@ -32,10 +32,13 @@ static uint64_t draw(struct sim_world *world, uint64_t bound) {
     return prng_below(&world->prng_fault, bound);
 }
 
-/* Mostly short, sometimes as long as the plan allows. */
-static uint64_t draw_ms(struct sim_world *world) {
+uint64_t sim_draw_fault_ms(const struct sim_world *world, struct prng *prng) {
     uint64_t max_ms = world->plan.fault_ms_max;
-    return 1 + draw(world, draw(world, 4) == 0 ? max_ms : max_ms / 8 + 1);
+    return 1 + prng_below(prng, prng_below(prng, 4) == 0 ? max_ms : max_ms / 8 + 1);
+}
+
+static uint64_t draw_ms(struct sim_world *world) {
+    return sim_draw_fault_ms(world, &world->prng_fault);
 }
 
 /* ------------------------------------------------------------------ network */

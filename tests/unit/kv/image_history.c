@@ -1,4 +1,5 @@
 /* Images with history: golden bytes, and what a reader refuses although the checksums are right. */
+#include "base/mem.h"
 #include "feed.h"
 #include "kv/image_keys.h"
 #include "tests/sim/sim_disk.h"
@@ -96,6 +97,43 @@ Test(kv_image_history, a_key_goes_on_in_the_next_chunk) {
     }
     kv_close(kv);
     feed_close(&feed);
+    sim_disk_free(sim);
+}
+
+/* Superseded versions and tombstones, which wait for a compaction. */
+static struct sim_disk *disk_with_much_to_compact(size_t keys) {
+    struct sim_disk *sim = sim_disk_new(1);
+    cr_assert_eq(disk_make_dir(sim_disk_seam(sim), "d"), 0);
+    struct feed feed = feed_open_history(5);
+    for (size_t i = 0; i < keys; i++) {
+        char key[24];
+        (void)snprintf(key, sizeof(key), "k%02zu", i);
+        must_put(&feed, key, "1");
+        must_put(&feed, key, "2");
+        cr_assert_eq(feed_delete(&feed, slice_text(key), (struct slice){0}), 0);
+    }
+    save(feed.kv, sim);
+    feed_close(&feed);
+    return sim;
+}
+
+Test(kv_image_history, s28_loading_without_memory_keeps_nothing) {
+    enum { KEYS = 40 };
+    struct sim_disk *sim = disk_with_much_to_compact(KEYS);
+    struct kv *kv = NULL;
+    uint64_t n = 0;
+    for (int rc = LKV_ENOMEM; rc != 0; n++) {
+        mem_fail_after(n);
+        rc = load(sim, &kv);
+        mem_fail_never();
+        cr_assert(rc == 0 || (rc == LKV_ENOMEM && kv == NULL), "%d after %zu", rc, (size_t)n);
+    }
+    cr_assert_gt(n, 3 * KEYS, "each version has memory of its own");
+    struct kv_stats stats;
+    kv_stats(kv, &stats);
+    cr_assert(stats.keys == 0 && stats.versions == 3 * KEYS);
+    kv_close(kv);
+    cr_assert_eq(sim_disk_open_files(sim), 0);
     sim_disk_free(sim);
 }
 

@@ -237,18 +237,21 @@ Test(kv_options, commands_that_contradict_themselves_are_refused) {
         {{.op = KV_DELETE, KEY("a"), .end = slice_text("b"), .if_rev = 2}, "if_rev: of several"},
         {{.op = KV_ADD, KEY("a"), .flags = KV_KEEP_LEASE}, "flags: one that is not known"},
         {{.op = KV_ADD}, "key: not 1 to 8192 bytes"},
+        {{.op = KV_ADD, .key = slice_of(long_key, sizeof(long_key))}, "key: not 1 to 8192 bytes"},
         {{.op = KV_DELETE, KEY("a"), .end = slice_of(long_key, sizeof(long_key))}, "end: more"},
         {{.op = KV_COMPACT}, "revision: 0"},
         {{.op = KV_SESSION_CLOSE}, "session: 0"},
         {{.op = KV_SESSION_OPEN}, "ttl_ms: not"},
+        {{.op = KV_SESSION_OPEN, .ttl_ms = KV_SESSION_TTL_MS_MAX + 1}, "ttl_ms: not"},
         {{.op = KV_SESSION_OPEN, .ttl_ms = 1, .limit = KV_SESSIONS_MAX + 1}, "limit: not"},
         {{.op = KV_RANGE, KEY("a")}, "operation: not one of a command"},
+        {{.op = (enum kv_op)(KV_RANGE + 1), KEY("a")}, "operation: not one of a command"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct reason why = {{0}};
         cr_assert_eq(kv_command_check(&bad[i].command, &why), LKV_EINVAL, "%zu", i);
         cr_assert_not_null(strstr(why.text, bad[i].text), "%zu: %s", i, why.text);
-        if (bad[i].command.op == KV_RANGE || bad[i].command.lease < 0) {
+        if (bad[i].command.op >= KV_RANGE || bad[i].command.lease < 0) {
             continue; /* has no bytes */
         }
         struct blob *blob = kv_command_encode(&bad[i].command);
@@ -273,6 +276,9 @@ Test(kv_options, x_c9_a_command_has_a_largest_size) {
     struct reason why = {{0}};
     cr_assert_eq(kv_command_check(&put, &why), LKV_ETOOLARGE);
     cr_assert_str_eq(why.text, "command: 16777217 bytes, at most 16777216");
+    put.value.size = KV_COMMAND_SIZE_MAX + 1;
+    cr_assert_eq(kv_command_check(&put, &why), LKV_EINVAL);
+    cr_assert_str_eq(why.text, "command: value: too large");
     blob_unref(value);
 }
 

@@ -408,6 +408,12 @@ Test(kv_txn, n6_refuses_operations_outside_the_limits) {
     IF(&txn, .field = KV_FIELD_LEASE, KEY(""));
     expect_fault(&txn, "txn: compare 1 is malformed");
     txn = txn_new();
+    IF(&txn, .field = KV_FIELD_LEASE, .key = slice_of(long_key, sizeof(long_key)));
+    expect_fault(&txn, "txn: compare 1 is malformed");
+    txn = txn_new();
+    IF(&txn, .field = KV_FIELD_LEASE, KEY("a"), .end = slice_of(long_key, sizeof(long_key)));
+    expect_fault(&txn, "txn: compare 1 is malformed");
+    txn = txn_new();
     IF(&txn, .field = (enum kv_field)6, KEY("a"));
     expect_fault(&txn, "txn: compare 1 is malformed");
     txn = txn_new();
@@ -627,5 +633,27 @@ Test(kv_txn, s28_without_memory_nothing_of_it_is_seen) {
         blob_unref(payload);
         buffer_fini(&bytes);
         feed_close(&feed);
+    }
+}
+
+/* S28: whichever part of it there is no memory for, the program is not taken for a whole one. */
+Test(kv_txn, s28_a_program_that_lacks_a_part_is_not_written) {
+    enum { COMPARES, THEN_STEPS, ELSE_STEPS, WHOLE, PARTS };
+    for (int part = 0; part < PARTS; part++) {
+        struct kv_txn txn = txn_new();
+        struct buffer bytes;
+        buffer_init(&bytes);
+        mem_fail_after(part == COMPARES ? 0 : UINT64_MAX);
+        IF(&txn, .field = KV_FIELD_EXISTS, KEY("a"), .number = 1);
+        mem_fail_after(part == THEN_STEPS ? 0 : UINT64_MAX);
+        THEN(&txn, .op = KV_PUT, KEY("a"), VALUE("1"));
+        mem_fail_after(part == ELSE_STEPS ? 0 : UINT64_MAX);
+        ELSE(&txn, .op = KV_PUT, KEY("a"), VALUE("2"));
+        mem_fail_after(part == WHOLE ? 0 : UINT64_MAX);
+        kv_txn_write(&txn, &bytes);
+        mem_fail_never();
+        cr_assert(bytes.failed, "part %d", part);
+        kv_txn_fini(&txn);
+        buffer_fini(&bytes);
     }
 }
