@@ -16,9 +16,9 @@ enum { KV_TXN_DEPTH_MAX = 4 /* programs inside of each other, with the outermost
 
 /* ------------------------------------------------------------------ what a program consists of */
 
+/* Of a key that is not there no compare of the value holds; the others count as 0. */
 enum kv_field {
-    KV_FIELD_VALUE =
-        0, /* of a key that is not there no compare holds; the others count as 0 then */
+    KV_FIELD_VALUE = 0,
     KV_FIELD_CREATE_REV = 1,
     KV_FIELD_MOD_REV = 2,
     KV_FIELD_VERSION = 3,

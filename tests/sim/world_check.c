@@ -293,17 +293,16 @@ static uint64_t digest_of_node(struct sim_node *node) {
     return digest.digest;
 }
 
-static bool same_digest(struct sim_world *world) {
+static void check_digests(struct sim_world *world) {
     uint64_t first = 0;
     for (size_t i = 0; i < world->plan.nodes; i++) {
         uint64_t digest = digest_of_node(&world->nodes[i]);
         first = i == 0 ? digest : first;
         if (digest != first) {
             sim_world_fail(world, "%s has another digest at the same index", world->nodes[i].name);
-            return false;
+            return;
         }
     }
-    return true;
 }
 
 /* Rule 22: at the same index, whoever came how. (A level that all know may be proposed yet.) */
@@ -382,7 +381,7 @@ void sim_check_end(struct sim_world *world) {
     if (world->op_count > 0) {
         sim_world_fail(world, "%zu operations have no final message", world->op_count);
     }
-    (void)same_digest(world);
+    check_digests(world);
     check_levels(world);
     sim_history_check(world);
 }
