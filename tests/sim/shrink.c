@@ -9,12 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CPU_SECONDS_MAX = 120 };
+enum { SECONDS_MAX = 120 };
 
 static _Noreturn void play_and_tell(const struct sim_plan *plan, int fd) {
     struct sim_summary summary;
     (void)signal(SIGINT, SIG_DFL);
-    (void)alarm(CPU_SECONDS_MAX);
+    (void)alarm(SECONDS_MAX);
     sim_play_plan(plan, NULL, &summary);
     bool told = write(fd, &summary, sizeof(summary)) == (ssize_t)sizeof(summary);
     _exit(told ? 0 : 1);
