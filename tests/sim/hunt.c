@@ -39,24 +39,12 @@ static void play(const struct sim_hunt *hunt, uint64_t seed, struct sim_summary 
     }
 }
 
-/* The next one that the filter lets through. */
-static uint64_t next_seed(struct sim_hunt *hunt) {
-    while (hunt->wanted != NULL && hunt->next < hunt->last) {
-        struct sim_plan plan = hunt->plan_of(hunt->next);
-        if (hunt->wanted(&plan)) {
-            break;
-        }
-        hunt->next++;
-    }
-    return hunt->next++;
-}
-
 static void start(struct sim_hunt *hunt, struct sim_hunt_child *child) {
     int fds[2];
     if (pipe(fds) != 0) {
         exit(2);
     }
-    child->seed = next_seed(hunt);
+    child->seed = hunt->next++;
     (void)fflush(stdout);
     child->pid = fork();
     if (child->pid == 0) {
@@ -105,9 +93,22 @@ static struct sim_hunt_child *find(struct sim_hunt *hunt, pid_t pid) {
     return NULL;
 }
 
-static bool more(const struct sim_hunt *hunt) {
+static bool goes_on(const struct sim_hunt *hunt) {
     return hunt->next <= hunt->last && (hunt->until == 0 || sim_clock_s() < hunt->until) &&
            hunt->failures < 8 && enough == 0;
+}
+
+static bool is_wanted(const struct sim_hunt *hunt) {
+    struct sim_plan plan = hunt->plan_of(hunt->next);
+    return hunt->wanted == NULL || hunt->wanted(&plan);
+}
+
+/* Passes over what the filter does not let through. */
+static bool more(struct sim_hunt *hunt) {
+    while (goes_on(hunt) && !is_wanted(hunt)) {
+        hunt->next++;
+    }
+    return goes_on(hunt);
 }
 
 static void report_worlds(const struct sim_hunt *hunt) {
