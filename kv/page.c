@@ -6,16 +6,6 @@
 
 enum { SORT_AT_LEAST = 512 };
 
-void item_fill(struct kv_item *item, struct kv_version *version, bool keys_only) {
-    *item = (struct kv_item){.key = version_key(version),
-                             .value = keys_only ? (struct slice){0} : version_value(version),
-                             .create_rev = version->create_rev,
-                             .mod_rev = version->main,
-                             .version = version->version,
-                             .lease = version_lease(version),
-                             .owner = version};
-}
-
 /* ---------------------------------------------------------------------------- filters */
 
 bool query_has_filter(const struct kv_query *query) {

@@ -35,6 +35,14 @@ static inline bool query_is_by_key(const struct kv_query *query) {
 
 bool query_has_filter(const struct kv_query *query);
 
-void item_fill(struct kv_item *item, struct kv_version *version, bool keys_only);
+static inline void item_fill(struct kv_item *item, struct kv_version *version, bool keys_only) {
+    *item = (struct kv_item){.key = version_key(version),
+                             .value = keys_only ? (struct slice){0} : version_value(version),
+                             .create_rev = version->create_rev,
+                             .mod_rev = version->main,
+                             .version = version->version,
+                             .lease = version_lease(version),
+                             .owner = version};
+}
 
 #endif

@@ -32,7 +32,21 @@ int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item
 }
 
 int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp *stamp) {
-    return kv_get_at(kv, key, 0, out, stamp);
+    unsigned lane = gate_enter(kv->gate);
+    const struct store *store = kv->store;
+    struct kv_version *version = visible(store, key);
+    if (version != NULL) {
+        item_fill(out, version_ref(version), false);
+    }
+    if (stamp != NULL) {
+        *stamp = store->shown;
+    }
+    gate_leave(kv->gate, lane);
+    if (version == NULL) {
+        *out = (struct kv_item){0};
+        return LKV_ENOTFOUND;
+    }
+    return 0;
 }
 
 void kv_item_release(struct kv_item *item) {
