@@ -176,6 +176,18 @@ static void draw_more_net(struct prng *prng, struct sim_net_options *net) {
     }
 }
 
+/* A segment for every two records is a file for every two records: with a backlog of ten thousand they
+ * would be all that there is time for. */
+static void spare_files(struct sim_plan *plan) {
+    if (plan->segment_bytes <= 2 * KIB) {
+        uint32_t half = (uint32_t)plan->segment_bytes / 2;
+        plan->disk.sync_ns = plan->disk.sync_ns < MS_NS ? plan->disk.sync_ns : MS_NS;
+        plan->depth = plan->depth < 8 ? plan->depth : 8;
+        plan->clients = plan->clients < 8 ? plan->clients : 8;
+        plan->value_bytes_max = plan->value_bytes_max < half ? plan->value_bytes_max : half;
+    }
+}
+
 struct sim_plan sim_plan_mixed(uint64_t seed) {
     struct prng prng = prng_of(seed ^ UINT64_C(0x3333333333333333));
     bool any;
@@ -183,6 +195,7 @@ struct sim_plan sim_plan_mixed(uint64_t seed) {
     bool rots = plan.rot_budget != SIM_ROT_NONE;
     plan.nodes = (size_t)PICK(&prng, 1, 2, 3, 3, 3, 3, 4, 5, 5, 6, 7);
     plan.segment_bytes = PICK(&prng, 1, 1, 2, 4, 16, 64) * KIB;
+    spare_files(&plan);
     plan.inflight_bytes = PICK(&prng, 0, 0, 16, 64) * KIB;
     plan.evict_permille = (uint32_t)PICK(&prng, 0, 200, 1000);
     plan.slow_permille = (uint32_t)PICK(&prng, 0, 300, 700);
