@@ -73,14 +73,18 @@ int fill_find_hole(struct log *log, struct segment *segment, const struct log_ga
     int rc = log_scan_init(&scan, segment->file, &log->identity, segment->number, hole->start,
                            limit, LOG_SCAN_WINDOW);
     scan.passes_unreadable = true;
+    bool found = false; /* the gap's first entry, in its place or what is left of it */
     while (rc == 0 && (rc = log_scan_next(&scan, &item)) == 1) {
         rc = 0;
+        /* Readers take the first record of an index. Marks, and copies from before an earlier fill, may lie
+         * behind it. */
         if (item.header.index < gap->first) {
-            hole->start = item.end;
+            hole->start = found ? hole->start : item.end;
         } else if (item.header.type == LOG_TYPE_MARK) {
             continue; /* written over, if it is in the way: the vote has a newer one */
         } else if (item.header.index == gap->first) {
-            hole->start = item.offset;
+            hole->start = found ? hole->start : item.offset;
+            found = true;
         } else if (item.header.index > gap->last) {
             hole->end = item.offset;
             break;

@@ -84,6 +84,34 @@ Test(log_repair, believes_no_fill_that_reads_otherwise) {
     fixture_fini(&f);
 }
 
+/* Marks that lay between the entries of a gap lie behind those that filled it: one of these that rots is
+ * written where it is read, and not behind what is left of the others. */
+Test(log_repair, fills_where_readers_look_again_and_again) {
+    struct fixture f;
+    fixture_init(&f, 4);
+    fixture_must_open(&f);
+    for (uint64_t index = 1; index <= 9; index++) {
+        append(&f, index, 1, 1, 20);
+        mark(&f);
+    }
+    for (uint64_t index = 4; index <= 7; index++) {
+        spoil(&f, index, 5);
+    }
+    cr_assert_eq(note(&f, 4, 7).last, 7);
+    fill(&f, 4, 4, 1, 20);
+    for (uint64_t index = 7; index >= 4; index--) {
+        spoil(&f, index, LOG_RECORD_HEADER + 3);
+        cr_assert_eq(note(&f, index, index).first, index);
+        fill(&f, index, 1, 1, 20);
+        check_entries(&f, 1, 9, 1, 20);
+    }
+    fixture_power_cut(&f);
+    fixture_must_open(&f);
+    cr_assert_eq(log_gaps(f.log, NULL, 0), 0);
+    check_entries(&f, 1, 9, 1, 20);
+    fixture_fini(&f);
+}
+
 Test(log_repair, notes_nothing_where_all_can_be_read) {
     struct fixture f;
     twenty(&f, 1);
