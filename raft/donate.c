@@ -42,8 +42,11 @@ static struct verdict unproven(const struct raft *raft, const struct raft_messag
     if (cannot_be(raft, m)) {
         return (struct verdict){.answer = RAFT_REPAIR_ABSENT};
     }
-    struct verdict verdict = {.answer = RAFT_REPAIR_UNSURE};
     uint64_t first = m->repair_request.first, limit = m->repair_request.last - 1;
+    if (first <= raft->image_index) { /* what is committed there is in the image, whoever had what */
+        return (struct verdict){.answer = RAFT_REPAIR_COMPACTED};
+    }
+    struct verdict verdict = {.answer = RAFT_REPAIR_UNSURE};
     limit = limit < raft->last ? limit : raft->last;
     uint64_t index = log_last_known(raft, m->repair_request.last_term, limit, true);
     bool same_before = first == 1 || (m->repair_request.prev_term != 0 &&

@@ -22,6 +22,7 @@ struct shape {
     const struct raft_gap *gaps;
     size_t gap_count;
     bool end_unknown;
+    uint64_t image_index, image_term;
 };
 
 static int try_open(const struct shape *shape, struct node *node) {
@@ -35,7 +36,9 @@ static int try_open(const struct shape *shape, struct node *node) {
                                .runs = runs,
                                .gaps = shape->gaps,
                                .gap_count = shape->gap_count,
-                               .end_unknown = shape->end_unknown};
+                               .end_unknown = shape->end_unknown,
+                               .image_index = shape->image_index,
+                               .image_term = shape->image_term};
     start.config.count = shape->members;
     for (size_t i = 0; i < shape->members; i++) {
         start.config.members[i] = (struct raft_member){.id = i + 1, .voter = true};
@@ -653,6 +656,16 @@ Test(raft_repair, a_donor_says_no_more_than_it_can_prove) {
     cr_expect(judged(&node, 7, 9, 2, 3)->repair_reply.answer == RAFT_REPAIR_UNSURE);
     cr_expect(judged(&node, 7, 9, 2, 3)->repair_reply.shared_index == 8);
     cr_expect(judged(&node, 7, 9, 0, 3)->repair_reply.shared_index == 0);
+    close_node(&node);
+}
+
+/* Two of two, of which one cannot tell whose entry it misses: the other one's image has what counts. */
+Test(raft_repair, a_donor_that_is_unsure_offers_its_image) {
+    struct node node = open_node(&(struct shape){
+        .members = 2, .terms = ONES_AND_TWOS, .last = 8, .image_index = 7, .image_term = 2});
+    cr_expect(judged(&node, 7, 9, 0, 3)->repair_reply.answer == RAFT_REPAIR_COMPACTED);
+    cr_expect(judged(&node, 8, 9, 0, 3)->repair_reply.answer == RAFT_REPAIR_UNSURE);
+    cr_expect(judged(&node, 7, 7, 0, 2)->repair_reply.answer == RAFT_REPAIR_READABLE);
     close_node(&node);
 }
 
