@@ -153,7 +153,11 @@ static void settle_paths(struct sim_world *world) {
 
 void sim_world_thaw(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes; i++) {
-        world->nodes[i].frozen = false; /* a paused one goes on within two ticks */
+        struct sim_node *node = &world->nodes[i];
+        node->frozen = false; /* a paused one goes on within two ticks */
+        if (node->state == SIM_UP && node->node->stop_rc != 0) {
+            sim_node_stopped(node); /* a stopped one has no more turns in which that would be seen */
+        }
     }
 }
 
