@@ -263,6 +263,10 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     list_init(&node->once_waits);
     atomic_init(&node->spare_wanted, true);
     tails_init(&node->handle.tails);
+    node->handle.timeout_ms = options->timeout_ms;
+    node->handle.key_bytes_max = options->key_bytes_max;
+    node->handle.value_bytes_max = options->value_bytes_max;
+    node->handle.sessions_max = options->sessions_max;
     inbox_init(&node->inbox);
     log_window_init(&node->window, 1);
     pending_init(&node->pending);

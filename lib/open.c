@@ -137,10 +137,6 @@ int node_open(struct lkv **out, const struct lkv_options *options, struct reason
         return rc;
     }
     node->handle.ops = node->identity.model == MODEL_LOG ? &log_node_ops : &node_ops;
-    node->handle.timeout_ms = options->timeout_ms;
-    node->handle.key_bytes_max = options->key_bytes_max;
-    node->handle.value_bytes_max = options->value_bytes_max;
-    node->handle.sessions_max = options->sessions_max;
     world.loop->events = node_loop_events(node);
     node_turn(node); /* arms the timer and dials: nobody else is on the loop yet */
     rc = loop_uv_start(world.loop);

@@ -43,7 +43,8 @@ static struct verdict unproven(const struct raft *raft, const struct raft_messag
         return (struct verdict){.answer = RAFT_REPAIR_ABSENT};
     }
     uint64_t first = m->repair_request.first, limit = m->repair_request.last - 1;
-    if (first <= raft->image_index) { /* what is committed there is in the image, whoever had what */
+    if (first <=
+        raft->image_index) { /* what is committed there is in the image, whoever had what */
         return (struct verdict){.answer = RAFT_REPAIR_COMPACTED};
     }
     struct verdict verdict = {.answer = RAFT_REPAIR_UNSURE};

@@ -22,8 +22,4 @@ static const struct lkv_ops log_ops = {
 void sim_handle_begin(struct sim_node *node) {
     struct lkv *handle = &node->node->handle;
     handle->ops = node->world->plan.log_mode ? &log_ops : &kv_ops;
-    handle->timeout_ms = node->options.timeout_ms;
-    handle->key_bytes_max = node->options.key_bytes_max;
-    handle->value_bytes_max = node->options.value_bytes_max;
-    handle->sessions_max = node->options.sessions_max;
 }

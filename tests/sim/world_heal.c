@@ -156,7 +156,8 @@ void sim_world_thaw(struct sim_world *world) {
         struct sim_node *node = &world->nodes[i];
         node->frozen = false; /* a paused one goes on within two ticks */
         if (node->state == SIM_UP && node->node->stop_rc != 0) {
-            sim_node_stopped(node); /* a stopped one has no more turns in which that would be seen */
+            sim_node_stopped(
+                node); /* a stopped one has no more turns in which that would be seen */
         }
     }
 }

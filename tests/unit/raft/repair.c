@@ -1,149 +1,9 @@
 /* Damage as the core's owner sees it (rule 11): what is asked, what is believed, what is written. */
 #include "base/mem.h"
 #include "raft/damage.h"
-#include "raft/raft.h"
+#include "tests/unit/raft/damaged_node.h"
 
-#include <criterion/criterion.h>
 #include <string.h>
-
-static const uint64_t MS = 1000000;
-
-/* Node 1 of some, with a log of terms, one entry each. */
-struct node {
-    struct raft *raft;
-    struct raft_update update;
-    uint64_t now_ns, token;
-};
-
-struct shape {
-    size_t members;
-    const uint64_t *terms; /* of entries 1 .. last; in gaps, only that of the last one counts */
-    uint64_t last;
-    const struct raft_gap *gaps;
-    size_t gap_count;
-    bool end_unknown;
-    uint64_t image_index, image_term;
-};
-
-static int try_open(const struct shape *shape, struct node *node) {
-    struct raft_run runs[16];
-    struct raft_start start = {.self = 1,
-                               .options = raft_options_default(),
-                               .seed = 7,
-                               .now_ns = 1000 * MS,
-                               .first = 1,
-                               .last = shape->last,
-                               .runs = runs,
-                               .gaps = shape->gaps,
-                               .gap_count = shape->gap_count,
-                               .end_unknown = shape->end_unknown,
-                               .image_index = shape->image_index,
-                               .image_term = shape->image_term};
-    start.config.count = shape->members;
-    for (size_t i = 0; i < shape->members; i++) {
-        start.config.members[i] = (struct raft_member){.id = i + 1, .voter = true};
-    }
-    for (uint64_t i = 1; i <= shape->last; i++) {
-        if (start.run_count == 0 || runs[start.run_count - 1].term != shape->terms[i - 1]) {
-            runs[start.run_count++] = (struct raft_run){.first = i, .term = shape->terms[i - 1]};
-        }
-    }
-    start.term = shape->last > 0 ? shape->terms[shape->last - 1] : 0;
-    *node = (struct node){.now_ns = start.now_ns};
-    struct reason why = {{0}};
-    return raft_open(&node->raft, &start, &why);
-}
-
-static struct node open_node(const struct shape *shape) {
-    struct node node;
-    cr_assert(try_open(shape, &node) == 0);
-    return node;
-}
-
-static void close_node(struct node *node) {
-    raft_update_fini(&node->update);
-    raft_close(node->raft);
-}
-
-static void step(struct node *node, struct raft_event event) {
-    event.now_ns = node->now_ns;
-    cr_assert(raft_step(node->raft, &event, &node->update) == 0);
-}
-
-static void tick(struct node *node, uint64_t ms) {
-    node->now_ns += ms * MS;
-    step(node, (struct raft_event){.kind = RAFT_TICK});
-}
-
-static void persist(struct node *node) {
-    struct raft_event event = {.kind = RAFT_PERSISTED};
-    event.persisted.write_no = node->update.write.no;
-    step(node, event);
-}
-
-static void receive(struct node *node, const struct raft_message *message) {
-    struct raft_event event = {.kind = RAFT_RECEIVE};
-    event.receive.message = message;
-    event.receive.token = ++node->token;
-    step(node, event);
-}
-
-/* The newest message of this kind in the update; NULL: none. */
-static const struct raft_message *sent(const struct node *node, enum raft_message_kind kind) {
-    for (size_t i = node->update.message_count; i > 0; i--) {
-        if (node->update.messages[i - 1].kind == kind) {
-            return &node->update.messages[i - 1];
-        }
-    }
-    return NULL;
-}
-
-static struct raft_status status_of(const struct node *node) {
-    struct raft_status status;
-    raft_status(node->raft, &status);
-    return status;
-}
-
-static struct raft_message message_of(enum raft_message_kind kind, uint64_t from, uint64_t term) {
-    return (struct raft_message){.kind = kind, .from = from, .to = 1, .term = term};
-}
-
-/* Entries of these terms behind prev, from a leader. */
-static void append(struct node *node, uint64_t from, uint64_t term, uint64_t prev_index,
-                   uint64_t prev_term, const uint64_t *terms, uint32_t count) {
-    struct raft_entry_meta metas[8];
-    for (uint32_t i = 0; i < count; i++) {
-        metas[i] = (struct raft_entry_meta){.term = terms[i], .size = 1, .type = ENTRY_COMMAND};
-    }
-    struct raft_message m = message_of(RAFT_APPEND, from, term);
-    m.append.prev_index = prev_index;
-    m.append.prev_term = prev_term;
-    m.append.request_no = 1;
-    m.append.entries = metas;
-    m.append.count = count;
-    receive(node, &m);
-}
-
-/* What it asks its peers about its first gap, now. */
-static struct raft_message next_question(struct node *node) {
-    tick(node, 0);
-    const struct raft_message *question = sent(node, RAFT_REPAIR_REQUEST);
-    cr_assert(question != NULL);
-    return *question;
-}
-
-/* The answer to the question that was asked last. */
-static struct raft_message answer_of(const struct raft_message *request, uint64_t from,
-                                     enum raft_repair_answer answer, uint64_t index,
-                                     uint64_t term) {
-    struct raft_message m = message_of(RAFT_REPAIR_REPLY, from, 1);
-    m.repair_reply.answer = answer;
-    m.repair_reply.boot_nonce = request->repair_request.boot_nonce;
-    m.repair_reply.round = request->repair_request.round;
-    m.repair_reply.shared_index = index;
-    m.repair_reply.shared_term = term;
-    return m;
-}
 
 /* ------------------------------------------------------------------ the list */
 
@@ -176,8 +36,6 @@ Test(raft_repair, keeps_gaps_apart_and_in_order) {
 
 /* ------------------------------------------------------------------ the start */
 
-static const uint64_t ONES_AND_TWOS[] = {1, 1, 1, 1, 1, 2, 2, 2};
-
 Test(raft_repair, refuses_gaps_that_contradict_the_log) {
     struct raft_gap bad[][2] = {{{0, 2, 1}, {0}},      {{3, 2, 1}, {0}}, {{7, 9, 2}, {0}},
                                 {{3, 4, 2}, {0}},      {{7, 7, 1}, {0}}, {{3, 4, 0}, {0}},
@@ -192,10 +50,6 @@ Test(raft_repair, refuses_gaps_that_contradict_the_log) {
 }
 
 /* Gap [3, 6]: terms 3..5 are not known, but for the ends. */
-static const struct raft_gap MIDDLE = {3, 6, 2};
-static const struct shape DAMAGED = {
-    .members = 3, .terms = ONES_AND_TWOS, .last = 8, .gaps = &MIDDLE, .gap_count = 1};
-
 Test(raft_repair, says_what_it_cannot_read_and_votes_with_its_end) {
     struct node node = open_node(&DAMAGED);
     struct raft_status status = status_of(&node);
@@ -597,76 +451,6 @@ Test(raft_repair, one_that_is_alone_waits_for_its_own_image_or_stops) {
         cr_expect(stopped == !covered, "%d", covered);
         close_node(&node);
     }
-}
-
-/* ------------------------------------------------------------------ donors */
-
-Test(raft_repair, gives_nothing_that_was_cut_while_it_was_read) {
-    struct shape shape = {.members = 3, .terms = ONES_AND_TWOS, .last = 8};
-    struct node node = open_node(&shape);
-    struct raft_message ask = message_of(RAFT_REPAIR_REQUEST, 2, 2);
-    ask.repair_request.want = RAFT_REPAIR_ENTRIES;
-    ask.repair_request.first = ask.repair_request.last = 7;
-    ask.repair_request.prev_term = ask.repair_request.last_term = 2;
-    ask.repair_request.bytes_max = 1000;
-    for (int cut = 0; cut < 2; cut++) {
-        receive(&node, &ask);
-        cr_assert(node.update.fetch_count == 1 && node.update.fetches[0].repair);
-        cr_expect(node.update.fetches[0].from == 7 && node.update.fetches[0].to == 7);
-        if (cut) {
-            append(&node, 3, 3, 6, 2, (uint64_t[]){3}, 1);
-        }
-        struct raft_event fetched = {.kind = RAFT_FETCHED};
-        fetched.fetched.peer = 2;
-        fetched.fetched.from = 7;
-        fetched.fetched.sizes = (uint32_t[]){1};
-        fetched.fetched.count = 1;
-        fetched.fetched.repair = true;
-        step(&node, fetched);
-        const struct raft_message *reply = sent(&node, RAFT_REPAIR_REPLY);
-        cr_expect((reply != NULL) == !cut);
-        cr_expect(cut || (reply->repair_reply.count == 1 && reply->repair_reply.first == 7));
-    }
-    close_node(&node);
-}
-
-static const struct raft_message *judged(struct node *node, uint64_t first, uint64_t last,
-                                         uint64_t prev_term, uint64_t last_term) {
-    struct raft_message ask = message_of(RAFT_REPAIR_REQUEST, 2, 2);
-    ask.repair_request.want = RAFT_REPAIR_STATUS;
-    ask.repair_request.first = first;
-    ask.repair_request.last = last;
-    ask.repair_request.prev_term = prev_term;
-    ask.repair_request.last_term = last_term;
-    receive(node, &ask);
-    return sent(node, RAFT_REPAIR_REPLY);
-}
-
-Test(raft_repair, a_donor_says_no_more_than_it_can_prove) {
-    struct node node = open_node(&DAMAGED); /* 1 1 [? ? ? 2] 2 2 */
-    cr_expect(judged(&node, 7, 9, 2, 2)->repair_reply.answer == RAFT_REPAIR_READABLE);
-    cr_expect(judged(&node, 7, 9, 2, 2)->repair_reply.shared_index == 8);
-    cr_expect(judged(&node, 3, 5, 1, 2)->repair_reply.answer == RAFT_REPAIR_UNREADABLE);
-    cr_expect(judged(&node, 9, 9, 2, 2)->repair_reply.answer == RAFT_REPAIR_ABSENT);
-    cr_expect(judged(&node, 8, 8, 1, 1)->repair_reply.answer == RAFT_REPAIR_ABSENT);
-    cr_expect(judged(&node, 2, 4, 1, 1)->repair_reply.answer == RAFT_REPAIR_READABLE);
-    /* Its own 4 may be of term 1: then it has that entry. */
-    cr_expect(judged(&node, 3, 4, 1, 1)->repair_reply.answer == RAFT_REPAIR_UNSURE);
-    cr_expect(judged(&node, 3, 4, 1, 1)->repair_reply.shared_index == 0);
-    cr_expect(judged(&node, 7, 9, 2, 3)->repair_reply.answer == RAFT_REPAIR_UNSURE);
-    cr_expect(judged(&node, 7, 9, 2, 3)->repair_reply.shared_index == 8);
-    cr_expect(judged(&node, 7, 9, 0, 3)->repair_reply.shared_index == 0);
-    close_node(&node);
-}
-
-/* Two of two, of which one cannot tell whose entry it misses: the other one's image has what counts. */
-Test(raft_repair, a_donor_that_is_unsure_offers_its_image) {
-    struct node node = open_node(&(struct shape){
-        .members = 2, .terms = ONES_AND_TWOS, .last = 8, .image_index = 7, .image_term = 2});
-    cr_expect(judged(&node, 7, 9, 0, 3)->repair_reply.answer == RAFT_REPAIR_COMPACTED);
-    cr_expect(judged(&node, 8, 9, 0, 3)->repair_reply.answer == RAFT_REPAIR_UNSURE);
-    cr_expect(judged(&node, 7, 7, 0, 2)->repair_reply.answer == RAFT_REPAIR_READABLE);
-    close_node(&node);
 }
 
 /* ------------------------------------------------------------------ an unknown end */
