@@ -88,11 +88,11 @@ static int cut(struct log *log, const struct log_write *write, struct write_plan
     if (rc == 0) {
         pthread_mutex_lock(&log->mutex);
         log_terms_cut(&log->terms, from);
-        if (prev_term != known) { /* in a gap: what is left of it ends in that term (rule 11) */
+        if (prev_term != known) { /* in a gap */
             log_terms_cut(&log->terms, from - 1);
             log_terms_push(&log->terms, from - 1, prev_term);
-            gaps_end_in(log, prev_term);
         }
+        gaps_end_in(log, prev_term); /* what is left of a gap (rule 11) */
         pthread_mutex_unlock(&log->mutex);
     }
     return rc;
