@@ -62,6 +62,10 @@ void pending_add(struct pending *pending, struct request *request, uint64_t inde
     pending->waiting++;
 }
 
+static uint64_t first_index(const struct request *request) {
+    return request->record_count > 1 ? request->index + 1 - request->record_count : request->index;
+}
+
 /* Orphans stay ascending by index, so that each applied entry looks at the front only. */
 static void insert_orphan(struct pending *pending, struct request *request) {
     struct list_link *before = pending->orphans.prev;
@@ -76,6 +80,10 @@ void pending_orphan(struct pending *pending) {
     for (; pending->count > 0; pending->first++, pending->count--) {
         struct request *request = *slot(pending, pending->first);
         if (request != NULL) {
+            /* A quorum may have had its first records while the rest was on its way: they stay in the log,
+             * whatever takes the next index (rule 28). */
+            uint64_t first = first_index(request);
+            request->survived = pending->taken >= first ? pending->taken + 1 - first : 0;
             insert_orphan(pending, request);
         }
     }
@@ -120,10 +128,6 @@ static void lose(struct pending *pending, struct request *request, const char *w
     if (!try_again(pending, request)) {
         fail_unknown(request, why);
     }
-}
-
-static uint64_t first_index(const struct request *request) {
-    return request->record_count > 1 ? request->index + 1 - request->record_count : request->index;
 }
 
 /* Of an append in a session the first records are nothing without the rest. */
@@ -184,6 +188,7 @@ static struct request *shift(struct pending *pending) {
 
 struct request *pending_take(struct pending *pending, uint64_t index, uint64_t term) {
     struct request *found = NULL;
+    pending->taken = index;
     if (!list_empty(&pending->orphans)) {
         decide_orphans(pending, index, term, &found);
     }

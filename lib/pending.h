@@ -15,6 +15,7 @@ struct pending {
     uint64_t first; /* index of the oldest slot */
     size_t count;   /* slots from `first` on */
     uint64_t term;
+    uint64_t taken;           /* last index that pending_take was asked for */
     struct list_link orphans; /* of struct request, ascending by index */
     size_t waiting;           /* requests held in total */
 
@@ -41,7 +42,8 @@ void pending_orphan(struct pending *pending);
 
 /* The waiter of (index, term), removed, or NULL. Every orphan at or below `index` that this decides
  * otherwise is finished here: not done (another term), or unknown (passed over; or a batch of which
- * only the first records are there). */
+ * only the first records are there). Called for each entry that is applied, in order, also while this
+ * node leads: a later end of its leadership needs to know of which batches a part is there. */
 struct request *pending_take(struct pending *pending, uint64_t index, uint64_t term);
 
 /* State up to `index` came from elsewhere (an image): what waited there is unknown. */

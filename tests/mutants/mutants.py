@@ -469,6 +469,8 @@ MUTANTS = [
        "    if (request->survived > 0 && request->session == 0) {",
        "    if (request->survived > LKV_APPEND_RECORDS_MAX && request->session == 0) {",
        "unit_lib_log_pending", "lib-units"),
+    _m("a-deposed-leader-forgets-what-it-applied-of-a-batch", "28", "lib/pending.c",
+       "    pending->taken = index;", "", "unit_lib_log_pending", "lib-units"),
     _m("doubt-forgotten-by-a-later-refusal", "28", "lib/request.c",
        "    if (request->maybe_done && !request_is_read(request) &&",
        "    if (request->maybe_done && request->deadline_ns == 0 &&", "unit_lib_session"),

@@ -101,6 +101,24 @@ Test(lib_log_pending, a_batch_of_which_a_part_is_there_is_unknown) {
     expect(&a, LKV_EUNKNOWN);
 }
 
+/* A follower that has the first records of a batch makes them committed: they may be applied here while this
+ * node still leads, and the rest be replaced when it does not. */
+Test(lib_log_pending, a_batch_of_which_a_part_was_applied_while_leading_is_unknown) {
+    struct fate a, b, c;
+    add(&a, 1, 5, 1);
+    add(&b, 6, 3, 1);
+    add(&c, 9, 2, 1);
+    apply(1, 6, 1);
+    expect(&a, 0);
+    pending_orphan(&pending);
+    cr_assert_eq(b.finishes, 0);
+    apply(7, 7, 2); /* the very next entry: none of this batch was applied as an orphan's */
+    expect(&b, LKV_EUNKNOWN);
+    cr_assert_eq(lkv_outcome(LKV_EUNKNOWN), LKV_UNKNOWN);
+    apply(8, 9, 2);
+    expect(&c, LKV_ENOTLEADER);
+}
+
 Test(lib_log_pending, a_batch_that_an_image_covers_in_part_is_unknown) {
     struct fate a, b, c;
     add(&a, 1, 5, 1);
