@@ -25,9 +25,12 @@ static bool healthy(const struct raft *raft, size_t slot) {
            progress_disk_ok(&raft->peers[slot], ms(raft->options.election_min_ms), raft->now_ns);
 }
 
-/* Rule 5: handing over helps only if the healthy voters, without this node, are a quorum. */
-static bool quorum_without_self(const struct raft *raft) {
-    uint32_t mask = 0;
+/* Rule 5: handing over helps only if the healthy voters, without this node, are a quorum. One that only lacks
+ * room for puts can still vote for another leader, who may reach voters that this node does not. */
+static bool another_can_lead(const struct raft *raft) {
+    bool votes = raft->room == RAFT_ROOM_RESERVED && disk_can_vote(raft) &&
+                 config_votes(&raft->config, raft->self_slot);
+    uint32_t mask = votes ? 1u << raft->self_slot : 0;
     for (size_t i = 0; i < raft->config.count; i++) {
         mask |= healthy(raft, i) ? 1u << i : 0;
     }
@@ -37,7 +40,7 @@ static bool quorum_without_self(const struct raft *raft) {
 /* The live voter that has most, RAFT_NOBODY if there is none; `healthy_only` as rule 5 asks. */
 uint64_t transfer_best(const struct raft *raft, bool healthy_only) {
     uint64_t best = RAFT_NOBODY, most = 0;
-    if (healthy_only && !quorum_without_self(raft)) {
+    if (healthy_only && !another_can_lead(raft)) {
         return RAFT_NOBODY;
     }
     for (size_t i = 0; i < raft->config.count; i++) {

@@ -27,11 +27,14 @@ static void *grow(void *pointer, size_t *capacity, size_t needed, size_t item) {
 /* --- names --- */
 
 static size_t place_of(const struct sim_names *names, const char *path) {
-    size_t at = 0;
-    while (at < names->count && strcmp(names->list[at].path, path) < 0) {
-        at++;
+    size_t from = 0, to = names->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        bool before = strcmp(names->list[middle].path, path) < 0;
+        from = before ? middle + 1 : from;
+        to = before ? to : middle;
     }
-    return at;
+    return from;
 }
 
 struct sim_name *sim_names_find(const struct sim_names *names, const char *path) {
