@@ -79,7 +79,7 @@ function(lkv_test_executable target room)
     target_link_libraries(${target} PRIVATE sim support ${under_test} Threads::Threads)
     target_compile_definitions(${target} PRIVATE LKV_TESTS_DIR="${LKV_TESTS_DIR}")
     if(LKV_SANITIZE)
-        target_compile_definitions(${target} PRIVATE LKV_STRIDE=5) # tests/support/stride.h
+        target_compile_definitions(${target} PRIVATE LKV_STRIDE=8) # tests/support/stride.h
     endif()
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
