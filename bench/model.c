@@ -8,18 +8,34 @@
 #include "bench/support/figures.h"
 #include "kv/kv.h"
 #include "kv/txn.h"
+#include "kv/watch.h"
 
 #include <malloc.h>
 
-enum { BATCH = 64, HOT = 1000000 };
+enum { BATCH = 64, HOT = 1000000, WATCHES = 10000 };
 
 struct bench {
     struct kv *kv;
     size_t keys, value_size;
     uint64_t index, revision;
     uint64_t worst_ns;
-    uint8_t *value; /* owned */
+    uint8_t *value;             /* owned */
+    struct kv_watches *watches; /* NULL: nobody watches */
 };
+
+/* What was shown is told, and whoever was told waits for more. */
+static void tell(struct bench *bench) {
+    struct list_link done;
+    list_init(&done);
+    while (kv_watches_run(bench->watches, &done)) {
+    }
+    for (struct list_link *link; (link = list_pop_front(&done)) != NULL;) {
+        struct kv_watch *watch = LIST_ITEM(link, struct kv_watch, link);
+        require(watch->rc == 0 && watch->count > 0, "an event");
+        kv_watch_fini(watch);
+        require(!kv_watch_join(bench->watches, watch), "join");
+    }
+}
 
 static void apply(struct bench *bench, struct entry *entries, size_t count, struct timer *total) {
     struct kv_result results[BATCH];
@@ -28,6 +44,9 @@ static void apply(struct bench *bench, struct entry *entries, size_t count, stru
         struct timer start = timer_start();
         require(kv_apply(bench->kv, entries + done, count - done, results, &applied, NULL) == 0,
                 "apply");
+        if (bench->watches != NULL) {
+            tell(bench);
+        }
         struct timer taken = timer_since(start);
         total->wall_ns += taken.wall_ns;
         total->cpu_ns += taken.cpu_ns;
@@ -217,6 +236,30 @@ static void bench_hot_key(struct bench *bench) {
     bench_compaction(bench, "versions_of_one_key_compacted");
 }
 
+/* 10,000 watches on prefixes of which no two overlap: of keys that nobody writes, or of all that there are. */
+static void bench_watches(struct bench *bench, const char *name, bool matching) {
+    static struct kv_watch watches[WATCHES];
+    static char ends[WATCHES + 1][16];
+    require(kv_watches_open(&bench->watches, bench->kv) == 0, "watches");
+    for (unsigned i = 0; i <= WATCHES; i++) {
+        (void)snprintf(ends[i], sizeof(ends[i]), matching ? "%08x" : "/watched/%05x",
+                       matching ? (unsigned)((uint64_t)i * UINT32_MAX / WATCHES) : i);
+    }
+    for (unsigned i = 0; i < WATCHES; i++) {
+        bool last = i + 1 == WATCHES;
+        watches[i] = (struct kv_watch){.from = slice_text(ends[i]),
+                                       .to = last ? slice_text("g") : slice_text(ends[i + 1])};
+        require(!kv_watch_join(bench->watches, &watches[i]), "join");
+    }
+    run(bench, name, bench->keys, make_put);
+    for (unsigned i = 0; i < WATCHES; i++) {
+        kv_watch_leave(&watches[i]);
+        kv_watch_fini(&watches[i]);
+    }
+    kv_watches_close(bench->watches);
+    bench->watches = NULL;
+}
+
 int main(int count, char **arguments) {
     struct bench bench = {.keys = count > 1 ? strtoul(arguments[1], NULL, 10) : 1000000,
                           .value_size = count > 2 ? strtoul(arguments[2], NULL, 10) : 256};
@@ -243,6 +286,9 @@ int main(int count, char **arguments) {
     run(&bench, "puts_with_previous", bench.keys, make_previous);
     run(&bench, "adds", bench.keys, make_add);
     run(&bench, "transactions", bench.keys / 2, make_txn);
+    run(&bench, "overwrites_unwatched", bench.keys, make_put);
+    bench_watches(&bench, "overwrites_beside_watches", false);
+    bench_watches(&bench, "overwrites_each_watched", true);
     bench_compaction(&bench, "versions_compacted_again");
     bench_hot_key(&bench);
     kv_close(bench.kv);

@@ -14,6 +14,17 @@ static int reserve(struct store *store, bool for_tombstone) {
     return rc;
 }
 
+/* Room in the timeline, for every change. */
+static int reserve_event(struct store *store, uint64_t revision) {
+    return has_history(store) ? timeline_reserve(&store->history.timeline, revision) : 0;
+}
+
+static void add_event(struct store *store, struct kv_version *version) {
+    if (has_history(store)) {
+        timeline_add(&store->history.timeline, version);
+    }
+}
+
 static void supersede(struct store *store, struct kv_version **slot, struct kv_version *newest) {
     queue_add(&store->history.superseded, *slot);
     if (version_is_tombstone(newest) && has_history(store)) {
@@ -54,8 +65,12 @@ int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uin
             return LKV_ENOMEM;
         }
     }
-    int rc = slot == NULL ? store_add(store, hash, linked) : put_over(store, slot, linked, changes);
+    int rc = reserve_event(store, revision);
     if (rc == 0) {
+        rc = slot == NULL ? store_add(store, hash, linked) : put_over(store, slot, linked, changes);
+    }
+    if (rc == 0) {
+        add_event(store, linked);
         changes->keys_in++;
         changes->bytes_in += bytes_of(linked);
         changes->count++;
@@ -76,7 +91,7 @@ int change_delete(struct store *store, struct slice key, uint64_t revision,
                                       .sub = change_sub(store, changes),
                                       .has_jump = change_has_jump(store, revision)};
     struct kv_version *tombstone = version_new(&empty);
-    if (tombstone == NULL || reserve(store, true) != 0) {
+    if (tombstone == NULL || reserve(store, true) != 0 || reserve_event(store, revision) != 0) {
         if (tombstone != NULL) {
             version_unref(tombstone);
         }
@@ -86,6 +101,7 @@ int change_delete(struct store *store, struct slice key, uint64_t revision,
     count_out(changes, *slot);
     changes->count++;
     supersede(store, slot, tombstone);
+    add_event(store, tombstone);
     return 0;
 }
 

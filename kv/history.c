@@ -62,6 +62,7 @@ static void free_blocks(struct garbage *block) {
 
 int history_init(struct history *history) {
     *history = (struct history){0};
+    atomic_init(&history->untold_from, UINT64_MAX);
     list_init(&history->pins);
     return pthread_mutex_init(&history->pins_mutex, NULL) == 0 ? 0 : LKV_ENOMEM;
 }
@@ -70,19 +71,26 @@ void history_fini(struct history *history) {
     ASSERT(list_empty(&history->pins));
     free_blocks(history->superseded.first);
     free_blocks(history->tombstones.first);
+    timeline_fini(&history->timeline);
     (void)pthread_mutex_destroy(&history->pins_mutex);
 }
 
 size_t history_memory(const struct history *history) {
     return (history->superseded.blocks + history->tombstones.blocks) *
-           memory_of(sizeof(struct garbage));
+               memory_of(sizeof(struct garbage)) +
+           timeline_memory(&history->timeline);
 }
 
 /* ---------------------------------------------------------------------------- collecting */
 
+uint64_t history_told_from(const struct store *store) {
+    uint64_t untold = atomic_load_explicit(&store->history.untold_from, memory_order_relaxed);
+    return untold < store->shown.kept_from ? untold : store->shown.kept_from;
+}
+
 uint64_t history_needed_from(const struct store *store) {
     const struct list_link *pins = &store->history.pins;
-    uint64_t from = store->shown.kept_from;
+    uint64_t from = history_told_from(store);
     for (const struct list_link *link = pins->next; link != pins; link = link->next) {
         const struct pin *pin = LIST_ITEM(link, struct pin, link);
         if (pin->kept_from != 0 && pin->kept_from < from) {
@@ -143,10 +151,11 @@ static struct kv_version *passed_version(const struct store *store, uint64_t fro
     return version != NULL && version->newer->main <= upto ? version : NULL;
 }
 
+/* And before them the timeline. */
 static size_t collect_tombstones(struct store *store, size_t max, uint64_t from,
                                  struct kv_version **dead) {
     struct kv_version *version;
-    size_t looked_at = 0;
+    size_t looked_at = timeline_trim(&store->history.timeline, max, from);
     while (looked_at < max && (version = passed_tombstone(store, from)) != NULL) {
         queue_pop(&store->history.tombstones);
         store_remove_if_empty(store, version, from, dead);

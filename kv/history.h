@@ -17,15 +17,16 @@
  * need waits in the list of the newest of them; when that pin goes, its list is looked through and what
  * older pins need moves to the next older one. (The dead lists of ZFS work like this.)
  *
- * Invariant: the queue of tombstones is worked off first. So a tombstone that has been superseded has
- * left it before it may go as a version.
+ * Invariant: the timeline is trimmed first, and then the queue of tombstones is worked off. So what goes is
+ * in the timeline no more, and a tombstone that has been superseded has left its queue before it may go as
+ * a version.
  */
 #ifndef KV_HISTORY_H
 #define KV_HISTORY_H
 
 #include "base/error.h"
 #include "base/list.h"
-#include "kv/version.h"
+#include "kv/timeline.h"
 
 #include <pthread.h>
 
@@ -57,7 +58,11 @@ struct pin {
 struct history {
     struct version_queue superseded; /* alone; ascending by their successors' revisions */
     struct version_queue tombstones; /* alone; ascending by revision; without history empty */
-    struct list_link pins;           /* alone; or inside and under pins_mutex */
+    struct timeline timeline;        /* alone; the changes that are kept; without history empty */
+    /* What nobody has been told yet who waits for it (kv/watch.h): what is made from here on stays whatever is
+     * compacted. Written by the applier, only upwards while there is one; UINT64_MAX: none. */
+    _Atomic uint64_t untold_from;
+    struct list_link pins; /* alone; or inside and under pins_mutex */
     pthread_mutex_t pins_mutex;
 };
 
@@ -71,7 +76,10 @@ size_t history_memory(const struct history *history); /* of the queues */
 MUST_USE int queue_reserve(struct version_queue *queue);
 void queue_add(struct version_queue *queue, struct kv_version *version); /* room is reserved */
 
-/* What is made below it nobody can ask for, neither by the state nor by a view. */
+/* From here on every change can be read from the timeline: by the state, or since it is still to be told. */
+uint64_t history_told_from(const struct store *store);
+
+/* What is made below it nobody can ask for, neither by the state nor by a view, nor waits for it. */
 uint64_t history_needed_from(const struct store *store);
 
 /* Looks through at most `max` versions that may go by the state; those that no pin needs are unlinked

@@ -8,6 +8,7 @@ void image_keys_fini(struct image_keys *keys) {
     buffer_fini(&keys->key);
     mem_free(keys->superseded.items);
     mem_free(keys->tombstones.items);
+    mem_free(keys->changes.items);
 }
 
 /* ---------------------------------------------------------------------------- what may follow what */
@@ -115,6 +116,9 @@ static int add_to_store(struct image_keys *keys, const struct image_version *fro
     version->create_rev = item->create_rev;
     version->version = item->version;
     int rc = version_is_tombstone(version) ? heap_add(&keys->tombstones, version) : 0;
+    if (rc == 0 && image_has_history(keys) && version->main >= keys->header->stamp.kept_from) {
+        rc = heap_add(&keys->changes, version);
+    }
     rc = rc == 0 ? link_version(keys, version, same_key) : rc;
     if (rc != 0) {
         version_unref(version);
@@ -203,6 +207,27 @@ static int by_revision(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static int by_place(const void *a, const void *b) {
+    const struct kv_version *const *left = a;
+    const struct kv_version *const *right = b;
+    uint32_t x = version_sub(*left), y = version_sub(*right);
+    int order = by_revision(a, b);
+    return order != 0 ? order : (x > y) - (x < y);
+}
+
+static int add_changes(struct timeline *timeline, struct image_heap *heap) {
+    if (heap->count > 0) {
+        qsort(heap->items, heap->count, sizeof(struct kv_version *), by_place);
+    }
+    for (size_t i = 0; i < heap->count; i++) {
+        if (timeline_reserve(timeline, heap->items[i]->main) != 0) {
+            return LKV_ENOMEM;
+        }
+        timeline_add(timeline, heap->items[i]);
+    }
+    return 0;
+}
+
 static int queue_all(struct version_queue *queue, struct image_heap *heap,
                      int (*order)(const void *a, const void *b)) {
     if (heap->count > 0) {
@@ -227,5 +252,6 @@ int image_keys_end(struct image_keys *keys, const char **what) {
     }
     struct history *history = &keys->store->history;
     int rc = queue_all(&history->superseded, &keys->superseded, by_successor);
-    return rc == 0 ? queue_all(&history->tombstones, &keys->tombstones, by_revision) : rc;
+    rc = rc == 0 ? queue_all(&history->tombstones, &keys->tombstones, by_revision) : rc;
+    return rc == 0 ? add_changes(&history->timeline, &keys->changes) : rc;
 }

@@ -24,6 +24,7 @@ struct image_keys {
     unsigned waiting_count;
     /* What waits for a compaction (kv/history.h). */
     struct image_heap superseded, tombstones;
+    struct image_heap changes; /* for the timeline */
     /* So far. */
     uint64_t keys, versions, bytes, digest;
 };
