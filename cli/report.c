@@ -10,6 +10,7 @@ enum exit_code exit_of(int rc) {
     switch ((enum lkv_error)rc) {
     case LKV_OK: return KVCTL_DONE;
     case LKV_ENOTFOUND:
+    case LKV_ELEASE:
     case LKV_ECOMPARE: return KVCTL_NEGATIVE;
     case LKV_EUNREACHABLE: return KVCTL_UNREACHABLE;
     case LKV_EINVAL:

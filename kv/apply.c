@@ -118,13 +118,28 @@ void batch_breathe(struct batch *batch) {
     }
 }
 
-/* Gives back what nobody can ask for any more, up to a bound. */
-static void collect(struct batch *batch) {
+static void collect_versions(struct batch *batch) {
     for (size_t versions = 0; versions < CALL_GARBAGE; versions += TURN_KEYS) {
         if (versions > 0) {
             batch_breathe(batch);
         }
         if (history_collect(batch->store, TURN_KEYS, &batch->dead) < TURN_KEYS) {
+            return;
+        }
+    }
+}
+
+/* The trees of leases hold still while a command walks in one. */
+static bool may_tidy(const struct store *store) {
+    return store->leases.garbage != NULL && store->work->index == 0;
+}
+
+/* Gives back what nobody can ask for any more, up to a bound. */
+static void collect(struct batch *batch) {
+    collect_versions(batch);
+    for (size_t keys = 0; keys < CALL_GARBAGE && may_tidy(batch->store); keys += TURN_KEYS) {
+        batch_breathe(batch);
+        if (leases_tidy(batch->store, TURN_KEYS) < TURN_KEYS) {
             return;
         }
     }
@@ -323,7 +338,7 @@ bool kv_tidy(struct kv *kv) {
     batch_init(&batch, kv);
     batch_enter(&batch);
     collect(&batch);
-    bool more = history_has_garbage(batch.store);
+    bool more = history_has_garbage(batch.store) || may_tidy(batch.store);
     batch_leave(&batch);
     return more;
 }

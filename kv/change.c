@@ -38,6 +38,15 @@ static void count_out(struct changes *changes, const struct kv_version *old) {
     changes->bytes_out += bytes_of(old);
 }
 
+/* Whoever follows without the same lease leaves it. */
+static void leave_lease(struct store *store, const struct kv_version *old,
+                        const struct kv_version *next) {
+    int64_t lease = old->has_extra ? version_lease(old) : 0;
+    if (lease != 0 && lease != version_lease(next)) {
+        leases_detach(&store->leases, lease, version_key(old));
+    }
+}
+
 static int put_over(struct store *store, struct kv_version **slot, struct kv_version *fresh,
                     struct changes *changes) {
     const struct kv_version *old = *slot;
@@ -48,6 +57,7 @@ static int put_over(struct store *store, struct kv_version **slot, struct kv_ver
         fresh->create_rev = old->create_rev;
         fresh->version = old->version + 1;
         count_out(changes, old);
+        leave_lease(store, old, fresh);
     }
     supersede(store, slot, fresh);
     return 0;
@@ -65,7 +75,11 @@ int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uin
             return LKV_ENOMEM;
         }
     }
+    int64_t lease = linked->has_extra ? version_lease(linked) : 0;
     int rc = reserve_event(store, revision);
+    if (rc == 0 && lease != 0) {
+        rc = leases_attach(&store->leases, lease, version_key(linked));
+    }
     if (rc == 0) {
         rc = slot == NULL ? store_add(store, hash, linked) : put_over(store, slot, linked, changes);
     }
@@ -99,6 +113,7 @@ int change_delete(struct store *store, struct slice key, uint64_t revision,
     }
     tombstone->main = revision;
     count_out(changes, *slot);
+    leave_lease(store, *slot, tombstone);
     changes->count++;
     supersede(store, slot, tombstone);
     add_event(store, tombstone);

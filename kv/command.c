@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "base/cursor.h"
 #include "base/feature.h"
 #include "base/scan.h"
 #include "kv/txn.h"
@@ -20,7 +21,10 @@ enum {
     ADD_ARGUMENTS_MAX = 3,    /* flags */
     TXN_ARGUMENTS = 1,        /* program */
     COMPACT_ARGUMENTS = 1,    /* revision */
-    OPEN_ARGUMENTS = 2        /* ttl_ms, limit */
+    OPEN_ARGUMENTS = 2,       /* ttl_ms, limit */
+    GRANT_ARGUMENTS = 3,      /* lease, ttl_ms, limit */
+    REVOKE_ARGUMENTS = 2,     /* lease, granted */
+    CHECKPOINT_ARGUMENTS = 1  /* records */
 };
 
 /* ---------------------------------------------------------------------------- encoding */
@@ -100,6 +104,24 @@ static void pack_open(msgpack_packer *packer, const struct kv_command *command) 
     msgpack_pack_array(packer, OPEN_ARGUMENTS);
     msgpack_pack_uint64(packer, command->ttl_ms);
     msgpack_pack_uint64(packer, command->limit);
+}
+
+static void pack_grant(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, GRANT_ARGUMENTS);
+    msgpack_pack_int64(packer, command->lease);
+    msgpack_pack_uint64(packer, command->ttl_ms);
+    msgpack_pack_uint64(packer, command->limit);
+}
+
+static void pack_revoke(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, REVOKE_ARGUMENTS);
+    msgpack_pack_int64(packer, command->lease);
+    msgpack_pack_uint64(packer, command->granted);
+}
+
+static void pack_checkpoint(msgpack_packer *packer, const struct kv_command *command) {
+    msgpack_pack_array(packer, CHECKPOINT_ARGUMENTS);
+    pack_bytes(packer, command->checkpoints);
 }
 
 static void pack_end(msgpack_packer *packer, const struct kv_command *command) {
@@ -243,6 +265,27 @@ static struct parts take_open(const msgpack_object *object, struct kv_command *o
     return parts;
 }
 
+static struct parts take_grant(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, GRANT_ARGUMENTS, "arguments of lease grant");
+    out->lease = take_lease(&parts);
+    out->ttl_ms = take_number(&parts, "ttl_ms");
+    out->limit = take_number(&parts, "limit");
+    return parts;
+}
+
+static struct parts take_revoke(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, REVOKE_ARGUMENTS, "arguments of lease revoke");
+    out->lease = take_lease(&parts);
+    out->granted = take_number(&parts, "granted");
+    return parts;
+}
+
+static struct parts take_checkpoint(const msgpack_object *object, struct kv_command *out) {
+    struct parts parts = parts_of(object, CHECKPOINT_ARGUMENTS, "arguments of lease checkpoint");
+    out->checkpoints = take_bytes(&parts, "records");
+    return parts;
+}
+
 static struct parts take_end(const msgpack_object *object, struct kv_command *out) {
     struct parts parts = parts_of(object, 0, "arguments of session close");
     if (parts.failed == NULL && out->session == 0) {
@@ -264,6 +307,9 @@ static const struct operation operations[] = {
     [KV_DELETE] = {pack_delete, take_delete},
     [KV_TXN] = {pack_txn, take_txn},
     [KV_COMPACT] = {pack_compact, take_compact},
+    [KV_LEASE_GRANT] = {pack_grant, take_grant},
+    [KV_LEASE_REVOKE] = {pack_revoke, take_revoke},
+    [KV_LEASE_CHECKPOINT] = {pack_checkpoint, take_checkpoint},
     [KV_SESSION_OPEN] = {pack_open, take_open},
     [KV_SESSION_CLOSE] = {pack_end, take_end},
     [KV_SESSION_EXPIRE] = {pack_end, take_end},
@@ -302,12 +348,37 @@ struct blob *kv_command_encode(const struct kv_command *command) {
 }
 
 uint32_t kv_command_level(const struct kv_command *command) {
-    bool is_new = command->op == KV_TXN || command->op == KV_COMPACT || command->op == KV_ADD;
-    return is_new || command->flags != 0 || command->if_rev != 0 ? KV_LEVEL_HISTORY
-                                                                 : FEATURE_LEVEL_FIRST;
+    bool is_new = command->op == KV_TXN || command->op == KV_COMPACT || command->op == KV_ADD ||
+                  kv_command_is_lease(command);
+    bool has_new = command->flags != 0 || command->if_rev != 0 || command->lease != 0;
+    return is_new || has_new ? KV_LEVEL_HISTORY : FEATURE_LEVEL_FIRST;
 }
 
 /* ---------------------------------------------------------------------------- checking */
+
+static const char *lease_fault(const struct kv_command *command) {
+    if (command->op == KV_LEASE_CHECKPOINT) {
+        struct reader reader = reader_of(command->checkpoints);
+        struct kv_checkpoint checkpoint;
+        size_t count = 0;
+        while (reader.left > 0 && kv_checkpoint_get(&reader, &checkpoint)) {
+            count++;
+        }
+        return !reader.failed && reader.left == 0 && count > 0 && count <= KV_CHECKPOINTS_MAX
+                   ? NULL
+                   : "records: not 1 to 4096 of leases";
+    }
+    if (command->lease <= 0) {
+        return "lease: not from 1 on";
+    }
+    if (command->op == KV_LEASE_REVOKE) {
+        return NULL;
+    }
+    if (command->ttl_ms == 0 || command->ttl_ms > KV_LEASE_TTL_MS_MAX) {
+        return "ttl_ms: not 1 to 31622400000";
+    }
+    return command->limit <= KV_LEASES_MAX ? NULL : "limit: not 0 to 65536";
+}
 
 /* What the command says beside the shape of its parts. NULL: nothing is wrong. */
 static const char *fault_of(const struct kv_command *command) {
@@ -318,6 +389,9 @@ static const char *fault_of(const struct kv_command *command) {
     case KV_ADD: return step_fault(&step);
     case KV_TXN: return NULL; /* kv_txn_check */
     case KV_COMPACT: return command->revision > 0 ? NULL : "revision: 0";
+    case KV_LEASE_GRANT:
+    case KV_LEASE_REVOKE:
+    case KV_LEASE_CHECKPOINT: return lease_fault(command);
     case KV_SESSION_OPEN:
         if (command->ttl_ms == 0 || command->ttl_ms > KV_SESSION_TTL_MS_MAX) {
             return "ttl_ms: not 1 to 604800000";

@@ -9,17 +9,20 @@
 #include "base/error.h"
 
 /* Numbers are on disk and never change meaning. Reserved for later commands of version 1:
- * lease 5-7, digest 11, auth 12, alarm 13. */
+ * digest 11, auth 12, alarm 13. */
 enum kv_op {
     KV_PUT = 1,
     KV_DELETE = 2,
-    KV_TXN = 3,             /* kv/txn.h */
-    KV_COMPACT = 4,         /* gives up what is older than a revision */
-    KV_SESSION_OPEN = 8,    /* session 0: a new one; else: that one lives on, with this ttl */
-    KV_SESSION_CLOSE = 9,   /* by its client */
-    KV_SESSION_EXPIRE = 10, /* by the leader */
-    KV_ADD = 14,            /* to a decimal number */
-    KV_RANGE = 15           /* in a transaction only */
+    KV_TXN = 3,     /* kv/txn.h */
+    KV_COMPACT = 4, /* gives up what is older than a revision */
+    KV_LEASE_GRANT = 5,
+    KV_LEASE_REVOKE = 6, /* deletes its keys; by a client, or by the leader when it has run out */
+    KV_LEASE_CHECKPOINT = 7, /* by the leader: what is left of some */
+    KV_SESSION_OPEN = 8,     /* session 0: a new one; else: that one lives on, with this ttl */
+    KV_SESSION_CLOSE = 9,    /* by its client */
+    KV_SESSION_EXPIRE = 10,  /* by the leader */
+    KV_ADD = 14,             /* to a decimal number */
+    KV_RANGE = 15            /* in a transaction only */
 };
 
 /* Options of a put, a delete, an add; the numbers are on disk. */
@@ -45,6 +48,9 @@ enum {
     KV_SESSION_TTL_MS_MAX = 7 * 24 * 3600 * 1000
 };
 
+enum { KV_LEASES_MAX = 65536, KV_CHECKPOINTS_MAX = 4096 /* in one command */ };
+#define KV_LEASE_TTL_MS_MAX (UINT64_C(366) * 24 * 3600 * 1000)
+
 struct kv_command {
     enum kv_op op;
     /* Exactly-once: 0 when the command belongs to no session (rule 26). */
@@ -54,19 +60,38 @@ struct kv_command {
     struct slice end;   /* KV_DELETE: empty = only `key`; "\0" (one zero byte) = to the last key;
                            else keys in [key, end) */
     struct slice value; /* KV_PUT */
-    int64_t lease;      /* KV_PUT: 0 = none */
+    int64_t lease;      /* KV_PUT: 0 = none; KV_LEASE_GRANT, KV_LEASE_REVOKE: from 1 on */
     uint32_t flags;     /* KV_PUT, KV_DELETE, KV_ADD: of enum kv_flag */
     uint64_t if_rev; /* KV_PUT, KV_DELETE of one key: only if that is its mod_rev; 0: in any case */
     int64_t delta;   /* KV_ADD: a key that is not there counts as 0 */
-    struct slice txn;  /* KV_TXN: a program */
-    uint64_t ttl_ms;   /* KV_SESSION_OPEN: 1 .. KV_SESSION_TTL_MS_MAX */
-    uint64_t limit;    /* KV_SESSION_OPEN: of open sessions; 0 .. KV_SESSIONS_MAX */
+    struct slice txn; /* KV_TXN: a program */
+    uint64_t ttl_ms;  /* KV_SESSION_OPEN: 1 .. KV_SESSION_TTL_MS_MAX; KV_LEASE_GRANT: likewise */
+    uint64_t
+        limit; /* KV_SESSION_OPEN: of open sessions; 0 .. KV_SESSIONS_MAX; KV_LEASE_GRANT: likewise */
     uint64_t revision; /* KV_COMPACT: stays readable, and what is older goes; from 1 on */
+    uint64_t granted;  /* KV_LEASE_REVOKE: 0, or: only the lease that this entry has granted */
+    struct slice checkpoints; /* KV_LEASE_CHECKPOINT: at most KV_CHECKPOINTS_MAX records */
 };
+
+/* What is left of a lease, as a record of a checkpoint. */
+struct kv_checkpoint {
+    int64_t id;
+    uint64_t granted; /* index of the entry that has granted it */
+    uint64_t remaining_ms;
+};
+enum { KV_CHECKPOINT_SIZE = 3 * 8 };
+struct buffer;
+struct reader;
+void kv_checkpoint_put(struct buffer *into, const struct kv_checkpoint *checkpoint);
+bool kv_checkpoint_get(struct reader *reader, struct kv_checkpoint *out); /* false: malformed */
 
 /* All but those that open or end a session: in a session they are carried out once. */
 static inline bool kv_command_has_keys(const struct kv_command *command) {
     return command->op < KV_SESSION_OPEN || command->op > KV_SESSION_EXPIRE;
+}
+
+static inline bool kv_command_is_lease(const struct kv_command *command) {
+    return command->op >= KV_LEASE_GRANT && command->op <= KV_LEASE_CHECKPOINT;
 }
 
 /* The feature level that a cluster must have reached before the command may be proposed (rule 22). */

@@ -15,6 +15,11 @@ uint64_t digest_of_session(struct slice bytes) {
     return XXH3_64bits_withSeed(bytes.data, bytes.size, SEED);
 }
 
+uint64_t digest_of_lease(struct slice bytes) {
+    enum { SEED = 4 };
+    return XXH3_64bits_withSeed(bytes.data, bytes.size, SEED);
+}
+
 uint64_t digest_of(const struct digest_item *item) {
     uint8_t canonical[8 * sizeof(uint64_t)];
     struct writer writer = writer_of(canonical, sizeof(canonical));

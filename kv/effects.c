@@ -1,13 +1,20 @@
 #include "kv/batch.h"
 #include "kv/work.h"
 
-static int effect_put(struct batch *batch, struct operation *operation, uint64_t revision) {
+static int effect_put(struct batch *batch, struct operation *operation, struct kv_result *result) {
     struct store *store = batch->store;
     struct changes changes = {0};
+    int64_t lease = operation->command.lease;
+    if (lease != 0 && leases_find(&store->leases, lease) == NULL) {
+        result->rc = LKV_ELEASE;
+        return 0;
+    }
+    uint64_t revision = batch->stamp.revision + 1;
     int rc = change_put(store, operation->hash, operation->fresh, revision, &changes);
     if (rc == 0) {
         operation->fresh = NULL; /* the store's now */
         changes_commit(store, &changes);
+        result->revision = revision;
     }
     return rc;
 }
@@ -46,9 +53,7 @@ int effect_of(struct batch *batch, const struct entry *entry, struct operation *
         if (operation->fresh == NULL) {
             return work_on(batch, entry, command, result);
         }
-        rc = effect_put(batch, operation, revision);
-        result->revision = revision;
-        return rc;
+        return effect_put(batch, operation, result);
     case KV_DELETE:
         if (command->end.size > 0 || command->flags != 0 || command->if_rev != 0) {
             return work_on(batch, entry, command, result);
@@ -60,6 +65,9 @@ int effect_of(struct batch *batch, const struct entry *entry, struct operation *
     case KV_ADD:
     case KV_TXN: return work_on(batch, entry, command, result);
     case KV_COMPACT: result->rc = effect_compact(batch, command->revision); return 0;
+    case KV_LEASE_REVOKE: return work_on(batch, entry, command, result);
+    case KV_LEASE_GRANT:
+    case KV_LEASE_CHECKPOINT: return leases_command(&batch->store->leases, command, result);
     case KV_SESSION_OPEN:
     case KV_SESSION_CLOSE:
     case KV_SESSION_EXPIRE: return sessions_command(&batch->store->sessions, command, result);

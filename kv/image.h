@@ -25,12 +25,12 @@ enum {
     IMAGE_TAIL_MAX = 16 * 1024 * 1024
 };
 
-/* Sections come in ascending order. Numbers never change meaning; reserved: leases 4, auth 5,
- * alarms 6. A reader passes over what it does not know from IMAGE_OPTIONAL on, and refuses the rest. */
+/* Sections come in ascending order. Numbers never change meaning; reserved: auth 5, alarms 6. A reader passes over what it does not know from IMAGE_OPTIONAL on, and refuses the rest. */
 enum image_section {
     IMAGE_NODE = 1,
     IMAGE_KEYS = 2,
     IMAGE_SESSIONS = 3,
+    IMAGE_LEASES = 4, /* from KV_LEVEL_HISTORY on */
     IMAGE_OPTIONAL = 0x40000000,
     IMAGE_END = 0x7fffffff
 };

@@ -46,6 +46,9 @@ static const char *fault_of(const struct image_keys *keys, const struct image_ve
                             bool same_key) {
     const struct digest_item *item = &version->item;
     const struct kv_stamp *stamp = &keys->header->stamp;
+    if (item->lease != 0 && !image_has_history(keys)) {
+        return "a key has a lease at a level without leases";
+    }
     if (item->mod_rev > stamp->revision) {
         return "a key is newer than the image";
     }
@@ -130,6 +133,11 @@ static int add_to_store(struct image_keys *keys, const struct image_version *fro
     return 0;
 }
 
+/* Only the newest version counts: what had a lease before may outlive it in the history. */
+static int take_lease(struct image_keys *keys, const struct digest_item *item) {
+    return leases_load_key(keys->leases, item->lease, keys->store != NULL ? &item->key : NULL);
+}
+
 static int take_version(struct image_keys *keys, const struct image_version *version, bool same_key,
                         const char **what) {
     const struct digest_item *item = &version->item;
@@ -146,7 +154,8 @@ static int take_version(struct image_keys *keys, const struct image_version *ver
     keys->last = *item;
     keys->last.key = keys->last.value = (struct slice){0};
     keys->owes = item->mod_rev > visible_from(keys) && item->version != 1;
-    return keys->store != NULL ? add_to_store(keys, version, same_key) : 0;
+    int rc = keys->store != NULL ? add_to_store(keys, version, same_key) : 0;
+    return rc == 0 && !same_key && item->lease != 0 ? take_lease(keys, item) : rc;
 }
 
 /* ---------------------------------------------------------------------------- records */

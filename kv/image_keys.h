@@ -14,7 +14,8 @@ struct image_heap {
 
 struct image_keys {
     const struct image_header *header;
-    struct store *store; /* gets the contents; NULL: only check */
+    struct store *store;   /* gets the contents; NULL: only check */
+    struct leases *leases; /* get the keys that name one, or only that it is named */
     /* The last version that came. */
     struct buffer key;                             /* its key; records ascend */
     struct digest_item last;                       /* the rest of it, no value */
@@ -30,7 +31,7 @@ struct image_keys {
 };
 
 void image_keys_fini(
-    struct image_keys *keys); /* zero-initialised, but for header and store, is empty */
+    struct image_keys *keys); /* zero-initialised, but for the first three, is empty */
 
 /* One chunk of records. LKV_EDAMAGED and what is wrong with it; LKV_ENOMEM. */
 MUST_USE int image_keys_take(struct image_keys *keys, struct slice chunk, const char **what);

@@ -17,6 +17,8 @@ struct loader {
     struct buffer tail;   /* the node's section, so far */
     struct image_keys keys;
     uint64_t last_session; /* ids ascend */
+    int64_t last_lease;    /* the same */
+    struct leases named;   /* without a store: what leases there are, and must be */
     struct store *store;   /* gets the contents; NULL: only check */
     uint32_t known;        /* feature level */
     const atomic_bool *cancel;
@@ -100,6 +102,25 @@ static int take_sessions(struct loader *loader) {
     return 0;
 }
 
+/* ---------------------------------------------------------------------------- leases */
+
+static int take_leases(struct loader *loader) {
+    struct reader reader = reader_of(buffer_slice(&loader->chunk));
+    while (reader.left > 0) {
+        struct kv_lease lease;
+        bool good = lease_get(&reader, &lease) && lease.id > loader->last_lease &&
+                    lease.granted <= loader->header.stamp.index &&
+                    loader->header.feature_level >= KV_LEVEL_HISTORY;
+        int rc = good ? leases_load(loader->keys.leases, &lease) : LKV_EDAMAGED;
+        if (rc != 0) {
+            return told(loader, rc, "malformed lease");
+        }
+        loader->last_lease = lease.id;
+        loader->end.digest += lease_digest(&lease);
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------------------- chunks */
 
 static int take_tail(struct loader *loader) {
@@ -121,6 +142,9 @@ static int take_end(struct loader *loader) {
     int rc = image_keys_end(keys, &what);
     if (rc != 0) {
         return told(loader, rc, what);
+    }
+    if (!leases_loaded(keys->leases)) {
+        return damaged(loader, "a key has a lease that is not there");
     }
     loader->end.keys = keys->keys;
     loader->end.versions = keys->versions;
@@ -146,6 +170,7 @@ static int take_chunk(struct loader *loader, const struct image_chunk *chunk) {
     case IMAGE_NODE: return take_tail(loader);
     case IMAGE_KEYS: return take_records(loader);
     case IMAGE_SESSIONS: return take_sessions(loader);
+    case IMAGE_LEASES: return take_leases(loader);
     case IMAGE_END: return take_end(loader);
     default:
         if (chunk->section >= IMAGE_OPTIONAL) {
@@ -276,7 +301,10 @@ static void set_none(struct blob **tail) {
 static int load(struct loader *loader, struct disk *disk, struct kv_image_info *info,
                 struct blob **tail) {
     struct store *store = loader->store;
-    loader->keys = (struct image_keys){.header = &loader->header, .store = store};
+    leases_init(&loader->named, 0);
+    loader->keys = (struct image_keys){.header = &loader->header,
+                                       .store = store,
+                                       .leases = store != NULL ? &store->leases : &loader->named};
     int rc = read_file(loader, disk);
     if (rc == 0) {
         rc = give_out(loader, info, tail);
@@ -288,6 +316,7 @@ static int load(struct loader *loader, struct disk *disk, struct kv_image_info *
     buffer_fini(&loader->chunk);
     buffer_fini(&loader->tail);
     image_keys_fini(&loader->keys);
+    leases_fini(&loader->named);
     return rc;
 }
 

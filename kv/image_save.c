@@ -181,6 +181,20 @@ static int write_sessions(struct saver *saver) {
     return flush_records(saver, IMAGE_SESSIONS);
 }
 
+static int write_leases(struct saver *saver) {
+    const struct lease_list *leases = &saver->view->leases;
+    for (size_t i = 0; i < leases->count; i++) {
+        lease_put(&saver->chunk, &leases->items[i]);
+        saver->end.digest += lease_digest(&leases->items[i]);
+        bool full = saver->chunk.size >= IMAGE_CHUNK_FULL;
+        int rc = saver->chunk.failed ? LKV_ENOMEM : full ? flush_records(saver, IMAGE_LEASES) : 0;
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return flush_records(saver, IMAGE_LEASES);
+}
+
 static int write_end(struct saver *saver) {
     ASSERT(saver->end.keys == saver->header.keys);
     ASSERT(saver->end.bytes == saver->header.bytes);
@@ -200,6 +214,9 @@ static int write_all(struct saver *saver, struct kv_owner owner, struct slice ta
     }
     if (rc == 0) {
         rc = write_sessions(saver);
+    }
+    if (rc == 0) {
+        rc = write_leases(saver);
     }
     if (rc == 0) {
         rc = write_end(saver);

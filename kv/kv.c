@@ -48,15 +48,16 @@ int kv_kept_reason(int rc, uint64_t revision, const struct kv_stamp *stamp, stru
 void kv_stats(const struct kv *kv, struct kv_stats *out) {
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
-    *out =
-        (struct kv_stats){.keys = store->shown_keys,
-                          .sessions = store->sessions.count,
-                          .versions = store->versions,
-                          .bytes = store->shown_bytes,
-                          .revision = store->shown.revision,
-                          .kept_from = store->shown.kept_from,
-                          .memory = store->version_memory + table_memory(&store->table) +
-                                    index_memory(&store->index) + history_memory(&store->history)};
+    *out = (struct kv_stats){.keys = store->shown_keys,
+                             .sessions = store->sessions.count,
+                             .leases = store->leases.count,
+                             .versions = store->versions,
+                             .bytes = store->shown_bytes,
+                             .revision = store->shown.revision,
+                             .kept_from = store->shown.kept_from,
+                             .memory = store->version_memory + table_memory(&store->table) +
+                                       index_memory(&store->index) +
+                                       history_memory(&store->history) + store->leases.key_memory};
     gate_leave(kv->gate, lane);
 }
 

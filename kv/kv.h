@@ -10,8 +10,8 @@
  * until a KV_COMPACT command gives it up. What is kept is part of the state, the same on every node;
  * when the memory comes back is not (kv_tidy).
  *
- * Sessions (kv/session.h) make a repeated command take effect once. They have no versions: a view
- * freezes them when it is opened.
+ * Sessions (kv/session.h) make a repeated command take effect once. Leases (kv/lease.h) take their keys
+ * away together. Neither has versions: a view freezes them when it is opened.
  */
 #ifndef KV_KV_H
 #define KV_KV_H
@@ -33,7 +33,7 @@ struct kv_options {
 MUST_USE int kv_open(struct kv **out, const struct kv_options *options);
 void kv_close(struct kv *kv); /* NULL is fine; no view may be open */
 
-/* The feature level (base/feature.h) from which on there are history, KV_COMPACT, KV_TXN and KV_ADD,
+/* The feature level (base/feature.h) from which on there are history, KV_COMPACT, KV_TXN, KV_ADD, leases,
  * and the options of puts and deletes. Below it they must not be proposed: kv_apply stops at them. */
 enum { KV_LEVEL_HISTORY = 2 };
 
@@ -83,16 +83,16 @@ struct kv_answer {
 /* What one entry did. Once it is applied, for kv_result_fini.
  *
  * Codes, all without effect: LKV_ETERM (fenced by another term), LKV_ESESSION (unknown session), LKV_EBUSY
- * (beyond the session's window, or too many sessions), LKV_EANSWERED (before the session's window);
+ * (beyond the session's window, or too many sessions or leases), LKV_EANSWERED (before the session's window);
  * LKV_ECOMPARE (if_rev, KV_IF_ABSENT), LKV_ENOTFOUND (nothing there whose value or lease could be kept),
- * LKV_ENUMBER and LKV_EOVERFLOW (KV_ADD), LKV_ECOMPACTED and LKV_EFUTURE (KV_COMPACT, and reads of a
+ * LKV_ENUMBER and LKV_EOVERFLOW (KV_ADD), LKV_ELEASE (unknown lease), LKV_EEXIST (KV_LEASE_GRANT), LKV_ECOMPACTED and LKV_EFUTURE (KV_COMPACT, and reads of a
  * transaction). That a compare of a transaction does not hold is no error. */
 struct kv_result {
     int rc;
     uint64_t index, term; /* of the entry that took effect: this one, or the one that it repeats */
     uint64_t revision;    /* store revision after that */
     uint64_t kept_from;   /* as in struct kv_stamp, after the entry that was applied */
-    /* KV_DELETE: keys deleted; KV_ADD: the number after it, as an int64_t; KV_TXN: 1 if its compares
+    /* KV_DELETE, KV_LEASE_REVOKE: keys deleted; KV_LEASE_GRANT: its id; KV_ADD: the number after it, as an int64_t; KV_TXN: 1 if its compares
      * held, else 0; of an opened session: its greatest sequence number so far. */
     uint64_t count;
     uint64_t session; /* that it belongs to, that it opened or ended; 0: none */
@@ -175,12 +175,29 @@ struct kv_session {
 /* The i-th open session, ascending by id; false past the end. Applier's thread. */
 bool kv_session_at(const struct kv *kv, size_t i, struct kv_session *out);
 
+/* A lease (kv/lease.h). */
+struct kv_lease {
+    int64_t id;
+    uint64_t granted; /* index of its entry, which tells it from another one with this id */
+    uint64_t ttl_ms;
+    uint64_t remaining_ms; /* what was left of it at its latest checkpoint, or the ttl */
+};
+/* The i-th one, ascending by id, and one by its id; false when there is none. Applier's thread. */
+bool kv_lease_at(const struct kv *kv, size_t i, struct kv_lease *out);
+bool kv_lease_find(const struct kv *kv, int64_t id, struct kv_lease *out);
+/* At most `limit` keys that are attached to it, in order, from behind `after` on (empty: from the first);
+ * out->more: there are others. Items have no value. LKV_ELEASE, LKV_ENOMEM: nothing is to be freed.
+ * Applier's thread. */
+MUST_USE int kv_lease_keys(struct kv *kv, int64_t id, struct slice after, size_t limit,
+                           struct kv_range *out);
+
 struct kv_stats {
     uint64_t keys, bytes;         /* logical: live keys, and bytes of their keys and values */
     uint64_t versions;            /* in memory: old ones and tombstones, too */
     uint64_t revision, kept_from; /* as in struct kv_stamp: what a policy of compaction looks at */
     uint64_t sessions;            /* open ones */
-    uint64_t memory;              /* allocated by the engine, estimate */
+    uint64_t leases;
+    uint64_t memory; /* allocated by the engine, estimate */
 };
 void kv_stats(const struct kv *kv, struct kv_stats *out);
 
@@ -193,7 +210,7 @@ MUST_USE int kv_view_open(struct kv *kv, struct kv_view **out);
 void kv_view_close(struct kv_view *view); /* any thread; NULL is fine */
 void kv_view_stamp(const struct kv_view *view, struct kv_stamp *out);
 
-/* Order-free digest over (key, value, revisions, lease) of the live keys and over the sessions,
+/* Order-free digest over (key, value, revisions, lease) of the live keys, the sessions and the leases,
  * recomputed by reading them all; equal states at equal index have equal digests on every node.
  * `*cancel`, may be NULL, is looked at between slices: LKV_ECANCELED. LKV_ENOMEM. */
 MUST_USE int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *digest);

@@ -25,6 +25,7 @@ struct store *store_new(uint64_t seed) {
     if (store->work == NULL) {
         goto fail_after_history;
     }
+    leases_init(&store->leases, seed);
     atomic_init(&store->refs, 1);
     store->shown.revision = 1;
     store->shown.kept_from = 2;
@@ -66,6 +67,7 @@ void store_unref(struct store *store) {
         free_chain(version);
     }
     sessions_fini(&store->sessions);
+    leases_fini(&store->leases);
     table_fini(&store->table);
     index_fini(&store->index);
     history_fini(&store->history);

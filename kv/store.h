@@ -16,6 +16,7 @@
 #include "kv/history.h"
 #include "kv/index.h"
 #include "kv/kv.h"
+#include "kv/lease.h"
 #include "kv/session.h"
 #include "kv/table.h"
 
@@ -32,6 +33,7 @@ struct store {
     struct history history;
     struct work *work;        /* owned; alone */
     struct sessions sessions; /* as of the last complete entry; changed alone */
+    struct leases leases;     /* the same; their trees also of what is half carried out */
     atomic_uint refs;         /* the state machine, and each pin of a view */
 };
 

@@ -22,6 +22,7 @@ int kv_view_open(struct kv *kv, struct kv_view **out) {
     view->keys = store->shown_keys;
     view->bytes = store->shown_bytes;
     int rc = sessions_freeze(&store->sessions, &view->sessions);
+    rc = rc == 0 ? leases_freeze(&store->leases, &view->leases) : rc;
     gate_leave(kv->gate, lane);
     if (rc != 0) {
         kv_view_close(view);
@@ -35,6 +36,7 @@ void kv_view_close(struct kv_view *view) {
     if (view != NULL) {
         pin_close(view->kv, view->store, &view->pin);
         sessions_fini(&view->sessions);
+        lease_list_fini(&view->leases);
         store_unref(view->store);
         mem_free(view);
     }
@@ -58,6 +60,9 @@ int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *di
     int rc = sessions_digest(&view->sessions, digest);
     if (rc != 0) {
         return rc;
+    }
+    for (size_t i = 0; i < view->leases.count; i++) {
+        *digest += lease_digest(&view->leases.items[i]);
     }
     struct walk walk;
     walk_init_pinned(&walk, view->kv, view->store, &view->stamp);

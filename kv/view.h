@@ -2,6 +2,7 @@
 #ifndef KV_VIEW_H
 #define KV_VIEW_H
 
+#include "kv/lease.h"
 #include "kv/session.h"
 #include "kv/walk.h"
 
@@ -13,6 +14,7 @@ struct kv_view {
     uint32_t feature_level;
     uint64_t keys, bytes;     /* logical */
     struct sessions sessions; /* frozen */
+    struct lease_list leases; /* the same */
 };
 
 #endif

@@ -140,6 +140,10 @@ void work_check(struct batch *batch, struct work *work, const struct kv_step *st
     if (step->op == KV_DELETE && step->if_rev == 0) {
         return;
     }
+    if (step->lease != 0 && leases_find(&batch->store->leases, step->lease) == NULL) {
+        work->rc = LKV_ELEASE;
+        return;
+    }
     const struct kv_version *old = live_at(batch, step->key, before);
     int64_t sum;
     work->rc = step->op == KV_ADD ? check_add(step, old, &sum) : check_put(step, old);
@@ -409,6 +413,9 @@ static int check_one(struct batch *batch, struct work *work, const struct kv_ste
 }
 
 static int go_on(struct batch *batch, struct work *work, const struct kv_command *command) {
+    if (command->op == KV_LEASE_REVOKE) {
+        return work_revoke(batch, work, command);
+    }
     if (command->op == KV_TXN) {
         int rc = work->checked ? 0 : work_find_way(batch, work);
         return rc == 0 && work->rc == 0 ? work_follow_way(batch, work) : rc;
@@ -431,9 +438,13 @@ static void finish(struct batch *batch, struct work *work, const struct kv_comma
     if (work->rc == 0) {
         /* The revision rises only if a key changed. */
         result->revision = changed > 0 ? work->revision : batch->stamp.revision;
-        result->count = command->op == KV_DELETE ? changed : 0;
+        bool deletes = command->op == KV_DELETE || command->op == KV_LEASE_REVOKE;
+        result->count = deletes ? changed : 0;
         result->count = command->op == KV_ADD ? (uint64_t)work->number : result->count;
         result->count = command->op == KV_TXN ? work->answer->held : result->count;
+    }
+    if (work->rc == 0 && command->op == KV_LEASE_REVOKE) {
+        leases_remove(&batch->store->leases, leases_find(&batch->store->leases, command->lease));
     }
     if (work->rc == 0 || command->op != KV_TXN) { /* nothing of a refused transaction is told */
         result->answer = work->answer;

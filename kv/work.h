@@ -34,9 +34,10 @@ struct work {
     int rc;               /* an outcome without effect, or 0 */
     uint64_t revision;    /* of what it changes */
     struct changes changes;
-    int64_t number;           /* of an add: what is written */
-    struct kv_answer *answer; /* owned; NULL: only numbers are answered */
-    size_t answer_bytes;      /* keys and values in it */
+    int64_t number;              /* of an add: what is written */
+    struct lease_key *lease_key; /* of a revoke: the next one to be deleted */
+    struct kv_answer *answer;    /* owned; NULL: only numbers are answered */
+    size_t answer_bytes;         /* keys and values in it */
     struct work_frame frames[KV_TXN_DEPTH_MAX];
     unsigned depth;
     /* An operation on several keys, or a compare of them. */
@@ -51,7 +52,7 @@ struct work {
 /* Zero-initialised is none. What it has superseded stays linked, and is freed with the store. */
 void work_drop(struct work *work);
 
-/* Carries out a put, delete, add or transaction, in a turn. 0: complete, the outcome is in the result;
+/* Carries out a put, delete, add, transaction or revoke, in a turn. 0: complete, the outcome is in the result;
  * UNFINISHED: to be called again with the same entry; LKV_ENOMEM: nothing of it will ever be seen. */
 MUST_USE int work_on(struct batch *batch, const struct entry *entry,
                      const struct kv_command *command, struct kv_result *result);
@@ -73,6 +74,9 @@ MUST_USE int work_do(struct batch *batch, struct work *work, const struct kv_ste
  * last, or there are more, as work->walking says. The references are the caller's. */
 void work_walk(struct batch *batch, struct work *work, const struct kv_step *range,
                uint64_t revision, struct kv_version **versions, size_t *count);
+
+/* A revoke, but for the lease itself. 0, UNFINISHED, LKV_ENOMEM. */
+MUST_USE int work_revoke(struct batch *batch, struct work *work, const struct kv_command *command);
 
 /* A program: first the way, then the operations. 0, UNFINISHED, LKV_ENOMEM. */
 MUST_USE int work_find_way(struct batch *batch, struct work *work);

@@ -45,6 +45,9 @@ static const char *op_name(enum kv_op op) {
     case KV_COMPACT: return "compact";
     case KV_ADD: return "add";
     case KV_RANGE: break;
+    case KV_LEASE_GRANT: return "lease grant";
+    case KV_LEASE_REVOKE: return "lease revoke";
+    case KV_LEASE_CHECKPOINT: return "lease checkpoint";
     case KV_SESSION_OPEN: return "session open";
     case KV_SESSION_CLOSE: return "session close";
     case KV_SESSION_EXPIRE: return "session expire";

@@ -83,6 +83,10 @@ static struct kv *some_state(void) {
     put(kv, "b", "2");
     put(kv, "a", "9223372036854775807");
     put(kv, "n", "7");
+    const struct kv_command grant = {.op = KV_LEASE_GRANT, .lease = 1, .ttl_ms = 1000, .limit = 2};
+    apply(kv, ENTRY_COMMAND, encode(&grant));
+    const struct kv_command leased = {.op = KV_PUT, .key = slice_text("l"), .lease = 1};
+    apply(kv, ENTRY_COMMAND, encode(&leased));
     return kv;
 }
 
@@ -123,13 +127,13 @@ static void take_records(struct slice input) {
     struct kv *kv;
     int rc = kv_open(&kv, &options);
     ASSERT(rc == 0);
-    struct image_keys keys = {.header = &header, .store = kv->store};
+    struct image_keys keys = {.header = &header, .store = kv->store, .leases = &kv->store->leases};
     const char *what = NULL;
     rc = image_keys_take(&keys, input, &what);
     rc = rc == 0 ? image_keys_end(&keys, &what) : rc;
     image_keys_fini(&keys);
     ASSERT(rc == 0 || what != NULL);
-    if (rc == 0) {
+    if (rc == 0 && leases_loaded(&kv->store->leases)) {
         kv->store->feature_level = KV_LEVEL_HISTORY;
         store_publish(kv->store, &header.stamp);
         expect_whole(kv);

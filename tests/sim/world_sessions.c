@@ -92,6 +92,9 @@ int sim_sessions_commit(struct sim_sessions *sessions, const struct kv_command *
     case KV_TXN:
     case KV_COMPACT:
     case KV_ADD:
+    case KV_LEASE_GRANT:
+    case KV_LEASE_REVOKE:
+    case KV_LEASE_CHECKPOINT:
     case KV_RANGE: break;
     }
     return commit_write(session, command, index, first);

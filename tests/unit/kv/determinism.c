@@ -1,5 +1,6 @@
 /* Rule 22: the same log gives the same answers, digest and image, whatever the options, the batches, the
  * table's seed, the views that are open, the images taken and loaded in between, and the allocator do. */
+#include "base/buffer.h"
 #include "base/feature.h"
 #include "base/mem.h"
 #include "base/prng.h"
@@ -78,6 +79,28 @@ static struct blob *random_txn(struct prng *prng, struct kv_command *command) {
     return blob;
 }
 
+/* What grants, revokes or checkpoints the lease of the command. */
+static struct blob *random_lease(struct prng *prng, struct kv_command *command, uint64_t index) {
+    static uint64_t granted[5]; /* the latest attempts */
+    struct buffer records;
+    buffer_init(&records);
+    command->op = (enum kv_op)(KV_LEASE_GRANT + (int)prng_below(prng, 3));
+    command->ttl_ms = 1 + prng_below(prng, 9000);
+    command->limit = 3;
+    command->granted = prng_below(prng, 2) == 0 ? granted[command->lease] : 0;
+    for (int64_t id = 1; id < 5; id++) {
+        const struct kv_checkpoint checkpoint = {.id = id,
+                                                 .granted = granted[id] != 0 ? granted[id] : index,
+                                                 .remaining_ms = prng_below(prng, 9000)};
+        kv_checkpoint_put(&records, &checkpoint);
+    }
+    command->checkpoints = buffer_slice(&records);
+    granted[command->lease] = command->op == KV_LEASE_GRANT ? index : granted[command->lease];
+    struct blob *blob = kv_command_encode(command);
+    buffer_fini(&records);
+    return blob;
+}
+
 static struct blob *random_command(struct prng *prng, uint64_t index) {
     static char key[8], end[8], value[3000];
     static uint64_t opened[8]; /* the latest attempts; about half of them succeeded */
@@ -88,7 +111,8 @@ static struct blob *random_command(struct prng *prng, uint64_t index) {
     command.key = slice_of(key, (size_t)size);
     command.value = slice_of(value, prng_below(prng, 4) == 0 ? sizeof(value) : 5);
     command.in_term = prng_below(prng, 9) == 0 ? 1 + prng_below(prng, 4) : 0;
-    command.lease = prng_below(prng, 9) == 0 ? 5 : 0;
+    bool may_lease = index > HISTORY_AT + 1 && prng_below(prng, 4) == 0;
+    command.lease = may_lease ? 1 + (int64_t)prng_below(prng, 4) : 0;
     switch (prng_below(prng, 24)) {
     case 0:
         command.op = KV_SESSION_OPEN;
@@ -127,11 +151,15 @@ static struct blob *random_command(struct prng *prng, uint64_t index) {
     case 3: command.flags = KV_PREVIOUS; break;
     default: break;
     }
+    if (command.lease != 0 && prng_below(prng, 3) == 0) {
+        return random_lease(prng, &command, index);
+    }
+    command.lease = command.op == KV_PUT ? command.lease : 0;
     return kv_command_encode(&command);
 }
 
 static void make_log(void) {
-    struct prng prng = prng_of(11);
+    struct prng prng = prng_of(7);
     for (uint64_t i = 0; i < ENTRIES; i++) {
         entries[i] = (struct entry){.index = i + 1, .term = 1 + i / 800, .type = ENTRY_COMMAND};
         if (i == HISTORY_AT || i == 2000) {

@@ -83,6 +83,17 @@ static inline int feed_delete(struct feed *feed, struct slice key, struct slice 
     return feed_command(feed, &command);
 }
 
+static inline int feed_grant(struct feed *feed, int64_t id, uint64_t ttl_ms) {
+    const struct kv_command command = {
+        .op = KV_LEASE_GRANT, .lease = id, .ttl_ms = ttl_ms, .limit = KV_LEASES_MAX};
+    return feed_command(feed, &command);
+}
+
+static inline void must_grant(struct feed *feed, int64_t id, uint64_t ttl_ms) {
+    int rc = feed_grant(feed, id, ttl_ms);
+    FEED_REQUIRE(rc == 0 && feed->result.rc == 0);
+}
+
 static inline void must_put(struct feed *feed, const char *key, const char *value) {
     int rc = feed_put(feed, slice_text(key), slice_text(value));
     FEED_REQUIRE(rc == 0 && feed->result.rc == 0);

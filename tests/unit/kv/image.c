@@ -44,9 +44,7 @@ static struct feed small_state(uint64_t seed) {
     cr_assert_eq(feed_put(&feed, slice_of("\0\xff", 2), slice_of("\0", 1)), 0);
     must_put(&feed, "gone", "x");
     must_delete(&feed, "gone");
-    const struct kv_command leased = {
-        .op = KV_PUT, .key = slice_text("c"), .value = slice_text("3"), .lease = 77};
-    cr_assert_eq(feed_command(&feed, &leased), 0);
+    must_put(&feed, "c", "3");
     put_in_session(&feed);
     return feed;
 }

@@ -58,6 +58,8 @@ Test(kv_options, a_put_keeps_value_or_lease) {
     cr_assert_eq(RUN(&feed, .op = KV_PUT, KEY("a"), .flags = KV_KEEP_VALUE), LKV_ENOTFOUND);
     cr_assert_eq(RUN(&feed, .op = KV_PUT, KEY("a"), .flags = KV_KEEP_LEASE), LKV_ENOTFOUND);
     cr_assert_eq(feed.result.revision, 1);
+    must_grant(&feed, 7, 1000);
+    must_grant(&feed, 8, 1000);
     const struct kv_command leased = {.op = KV_PUT, KEY("a"), VALUE("1"), .lease = 7};
     cr_assert_eq(feed_command(&feed, &leased), 0);
     cr_assert_eq(RUN(&feed, .op = KV_PUT, KEY("a"), VALUE("2"), .flags = KV_KEEP_LEASE), 0);
@@ -153,6 +155,7 @@ Test(kv_options, x_a10_an_add_counts) {
     cr_assert_eq(RUN(&feed, .op = KV_ADD, KEY("c"), .delta = 7, .flags = KV_PREVIOUS), 0);
     cr_assert(feed.result.answer->number == 0 && feed.result.count == 0);
     expect_previous(&feed, "-7", 2);
+    must_grant(&feed, 9, 1000);
     const struct kv_command leased = {.op = KV_PUT, KEY("c"), VALUE("41"), .lease = 9};
     cr_assert_eq(feed_command(&feed, &leased), 0);
     cr_assert_eq(add(&feed, "c", 1), 0);
@@ -244,6 +247,15 @@ Test(kv_options, commands_that_contradict_themselves_are_refused) {
         {{.op = KV_SESSION_OPEN}, "ttl_ms: not"},
         {{.op = KV_SESSION_OPEN, .ttl_ms = KV_SESSION_TTL_MS_MAX + 1}, "ttl_ms: not"},
         {{.op = KV_SESSION_OPEN, .ttl_ms = 1, .limit = KV_SESSIONS_MAX + 1}, "limit: not"},
+        {{.op = KV_LEASE_GRANT, .ttl_ms = 1}, "lease: not"},
+        {{.op = KV_LEASE_GRANT, .lease = 1}, "ttl_ms: not"},
+        {{.op = KV_LEASE_GRANT, .lease = 1, .ttl_ms = KV_LEASE_TTL_MS_MAX + 1}, "ttl_ms: not"},
+        {{.op = KV_LEASE_GRANT, .lease = 1, .ttl_ms = 1, .limit = KV_LEASES_MAX + 1}, "limit: not"},
+        {{.op = KV_LEASE_REVOKE}, "lease: not"},
+        {{.op = KV_LEASE_CHECKPOINT}, "records: not"},
+        {{.op = KV_LEASE_CHECKPOINT, .checkpoints = slice_of(long_key, KV_CHECKPOINT_SIZE)},
+         "records: not"},
+        {{.op = KV_LEASE_CHECKPOINT, .checkpoints = slice_of(long_key, 7)}, "records: not"},
         {{.op = KV_RANGE, KEY("a")}, "operation: not one of a command"},
         {{.op = (enum kv_op)(KV_RANGE + 1), KEY("a")}, "operation: not one of a command"},
     };
@@ -289,6 +301,9 @@ Test(kv_options, rule_22_options_below_the_feature_level_stop) {
         {.op = KV_PUT, KEY("a"), .if_rev = 1},
         {.op = KV_DELETE, KEY("a"), .flags = KV_PREVIOUS},
         {.op = KV_ADD, KEY("a"), .delta = 1},
+        {.op = KV_PUT, KEY("a"), .lease = 1},
+        {.op = KV_LEASE_GRANT, .lease = 1, .ttl_ms = 1, .limit = 1},
+        {.op = KV_LEASE_REVOKE, .lease = 1},
     };
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         struct feed feed = feed_open(1);

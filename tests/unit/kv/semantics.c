@@ -89,7 +89,8 @@ Test(kv_semantics, a_tombstone_resets_version_and_create_rev) {
 }
 
 Test(kv_semantics, the_lease_belongs_to_the_version) {
-    struct feed feed = feed_open(1);
+    struct feed feed = feed_open_history(1);
+    must_grant(&feed, 5, 1000);
     const struct kv_command leased = {.op = KV_PUT, .key = slice_text("a"), .lease = 5};
     cr_assert_eq(feed_command(&feed, &leased), 0);
     struct kv_item item = get(&feed, "a");

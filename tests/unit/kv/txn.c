@@ -122,6 +122,7 @@ Test(kv_txn, compares_look_at_every_field) {
     struct feed feed = feed_open_history(1);
     must_put(&feed, "z", "");
     must_put(&feed, "a", "m");
+    must_grant(&feed, 6, 1000);
     const struct kv_command leased = {.op = KV_PUT, KEY("a"), VALUE("m"), .lease = 6};
     cr_assert_eq(feed_command(&feed, &leased), 0); /* create 3, mod 4, version 2 */
     static const struct {

@@ -92,6 +92,7 @@ static void random_step(struct pair *pair, struct plan_step *out, unsigned depth
             step->value = random_value(prng, out->value);
         }
         step->lease = (step->flags & KV_KEEP_LEASE) ? 0 : (int64_t)prng_below(prng, 3);
+        step->lease += step->lease > 0 && prng_below(prng, 16) == 0 ? 7 : 0; /* no lease */
         step->if_rev = prng_below(prng, 8) ? 0 : prng_below(prng, revision + 1);
         break;
     case 3:
@@ -322,6 +323,9 @@ static int check_step(const struct pair *pair, const struct kv_step *step) {
     if (step->op == KV_ADD) {
         return naive_sum(old, step->delta, &sum);
     }
+    if (step->lease > 2) {
+        return LKV_ELEASE;
+    }
     if (step->if_rev != 0 && (old == NULL || old->mod_rev != step->if_rev)) {
         return LKV_ECOMPARE;
     }
@@ -506,6 +510,8 @@ Test(kv_txn_model, agrees_with_the_naive_one) {
                             .prng = prng_of(seed),
                             .kept_from = 1};
         remember(&pair);
+        must_grant(&pair.feed, 1, 1000);
+        must_grant(&pair.feed, 2, 1000);
         for (int step = 0; step < 4000; step++) {
             one_transaction(&pair);
             compact(&pair);
