@@ -1,7 +1,8 @@
 #include "kv/batch.h"
 #include "kv/work.h"
 
-static int effect_put(struct batch *batch, struct operation *operation, struct kv_result *result) {
+static int effect_put(struct batch *batch, struct operation *operation, uint64_t revision,
+                      struct kv_result *result) {
     struct store *store = batch->store;
     struct changes changes = {0};
     int64_t lease = operation->command.lease;
@@ -9,7 +10,6 @@ static int effect_put(struct batch *batch, struct operation *operation, struct k
         result->rc = LKV_ELEASE;
         return 0;
     }
-    uint64_t revision = batch->stamp.revision + 1;
     int rc = change_put(store, operation->hash, operation->fresh, revision, &changes);
     if (rc == 0) {
         operation->fresh = NULL; /* the store's now */
@@ -53,7 +53,7 @@ int effect_of(struct batch *batch, const struct entry *entry, struct operation *
         if (operation->fresh == NULL) {
             return work_on(batch, entry, command, result);
         }
-        return effect_put(batch, operation, result);
+        return effect_put(batch, operation, revision, result);
     case KV_DELETE:
         if (command->end.size > 0 || command->flags != 0 || command->if_rev != 0) {
             return work_on(batch, entry, command, result);
