@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/scan.h"
 #include "lib/msg.h"
+#include "lib/select.h"
 
 enum { WIRE_FRAME_BYTES_MAX = 17 * 1024 * 1024 };
 
@@ -60,10 +61,11 @@ struct wire_call {
     bool has_refusals;
     uint64_t refusals; /* append: refused appends that the sender has heard of on this connection */
     uint64_t from;     /* read */
-    uint64_t bytes_max; /* read */
-    bool wait;          /* read */
-    uint64_t limit;     /* range */
-    int range_flags;    /* enum lkv_range_flags */
+    uint64_t bytes_max;        /* read */
+    bool wait;                 /* read */
+    uint64_t limit;            /* range */
+    int range_flags;           /* enum lkv_range_flags */
+    struct read_select select; /* get: of its numbers the revision only; range */
     enum lkv_read how;
     bool has_timeout; /* false: as long as the node allows */
     uint64_t timeout_ms;

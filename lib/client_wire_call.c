@@ -8,7 +8,9 @@ struct arguments;
 struct method_row {
     const char *name;
     uint32_t arguments; /* that must be there */
-    uint32_t optional;  /* that may be left out: flags, an append's count of refusals, a session */
+    uint32_t
+        optional; /* that may be left out: flags, an append's count of refusals, a session, what
+                           a read selects */
     bool takes_session; /* the last one */
     void (*pack)(msgpack_packer *packer, const struct wire_call *call);
     void (*take)(struct arguments *arguments, struct wire_call *out);
@@ -16,6 +18,7 @@ struct method_row {
 
 enum {
     SESSION_PARTS = 3, /* session, seq, acked_below */
+    SELECT_PARTS = 5,  /* order, mod_rev_min, mod_rev_max, create_rev_min, create_rev_max */
     RANGE_FLAGS_KNOWN = LKV_KEYS_ONLY | LKV_COUNT_ONLY | LKV_DESCENDING | LKV_TOTAL,
     FLAGS_KNOWN = WIRE_HERE | WIRE_NO_WAIT
 };
@@ -41,6 +44,30 @@ static void pack_session(msgpack_packer *packer, const struct wire_call *call) {
         msgpack_pack_uint64(packer, call->session);
         msgpack_pack_uint64(packer, call->seq);
         msgpack_pack_uint64(packer, call->acked_below);
+    }
+}
+
+/* How many of the two arguments behind the flags a read has: what asks for nothing new is understood by
+ * programs that know nothing of it. */
+static uint32_t select_arguments(const struct wire_call *call) {
+    if (call->method == WIRE_RANGE && select_picks(&call->select)) {
+        return 2;
+    }
+    return call->select.rev != 0 ? 1 : 0;
+}
+
+static void pack_select(msgpack_packer *packer, const struct wire_call *call) {
+    const struct read_select *select = &call->select;
+    if (select_arguments(call) > 0) {
+        msgpack_pack_uint64(packer, select->rev);
+    }
+    if (select_arguments(call) > 1) {
+        msgpack_pack_array(packer, SELECT_PARTS);
+        msgpack_pack_uint64(packer, (uint64_t)select->order);
+        msgpack_pack_uint64(packer, select->mod_rev_min);
+        msgpack_pack_uint64(packer, select->mod_rev_max);
+        msgpack_pack_uint64(packer, select->create_rev_min);
+        msgpack_pack_uint64(packer, select->create_rev_max);
     }
 }
 
@@ -71,6 +98,7 @@ static void pack_get(msgpack_packer *packer, const struct wire_call *call) {
     wire_pack_bytes(packer, call->key);
     msgpack_pack_uint64(packer, (uint64_t)call->how);
     pack_timeout_and_flags(packer, call);
+    pack_select(packer, call);
 }
 
 static void pack_range(msgpack_packer *packer, const struct wire_call *call) {
@@ -80,6 +108,7 @@ static void pack_range(msgpack_packer *packer, const struct wire_call *call) {
     msgpack_pack_uint64(packer, (uint64_t)call->range_flags);
     msgpack_pack_uint64(packer, (uint64_t)call->how);
     pack_timeout_and_flags(packer, call);
+    pack_select(packer, call);
 }
 
 static void pack_propose(msgpack_packer *packer, const struct wire_call *call) {
@@ -213,6 +242,47 @@ static void take_session(struct arguments *arguments, struct wire_call *out) {
     }
 }
 
+static void take_rev(struct arguments *arguments, struct wire_call *out) {
+    if (arguments->left > 0) {
+        out->select.rev = take_number(arguments, "rev");
+    }
+}
+
+static enum lkv_order take_order(struct arguments *arguments) {
+    uint64_t order = take_number(arguments, "order");
+    if (order > LKV_BY_VALUE) {
+        fail(arguments, LKV_EUNSUPPORTED, "order");
+        return LKV_BY_KEY;
+    }
+    return (enum lkv_order)order;
+}
+
+/* nil, or [order, mod_rev_min, mod_rev_max, create_rev_min, create_rev_max] */
+static void take_select(struct arguments *arguments, struct wire_call *out) {
+    const msgpack_object *object = arguments->left > 0 ? next(arguments) : NULL;
+    if (object == NULL || object->type == MSGPACK_OBJECT_NIL) {
+        return;
+    }
+    struct arguments parts = {0};
+    struct read_select *select = &out->select;
+    if (!wire_as_array(object, &parts.at, &parts.left) || parts.left < SELECT_PARTS) {
+        fail(arguments, LKV_EINVAL, "select");
+        return;
+    }
+    if (parts.left > SELECT_PARTS) {
+        fail(arguments, LKV_EUNSUPPORTED, "select");
+        return;
+    }
+    select->order = take_order(&parts);
+    select->mod_rev_min = take_number(&parts, "mod_rev_min");
+    select->mod_rev_max = take_number(&parts, "mod_rev_max");
+    select->create_rev_min = take_number(&parts, "create_rev_min");
+    select->create_rev_max = take_number(&parts, "create_rev_max");
+    if (parts.failed != NULL) {
+        fail(arguments, parts.rc, parts.failed);
+    }
+}
+
 static void take_nothing(struct arguments *arguments, struct wire_call *out) {
     (void)arguments;
     (void)out;
@@ -240,6 +310,7 @@ static void take_get(struct arguments *arguments, struct wire_call *out) {
     out->key = take_bytes(arguments, "key");
     out->how = take_how(arguments);
     take_timeout_and_flags(arguments, out);
+    take_rev(arguments, out);
 }
 
 static void take_range(struct arguments *arguments, struct wire_call *out) {
@@ -249,6 +320,8 @@ static void take_range(struct arguments *arguments, struct wire_call *out) {
     out->range_flags = (int)take_bits(arguments, RANGE_FLAGS_KNOWN, "range_flags");
     out->how = take_how(arguments);
     take_timeout_and_flags(arguments, out);
+    take_rev(arguments, out);
+    take_select(arguments, out);
 }
 
 static void take_propose(struct arguments *arguments, struct wire_call *out) {
@@ -321,8 +394,8 @@ static const struct method_row methods[] = {
     [WIRE_PING] = {"ping", 0, 0, false, pack_nothing, take_nothing},
     [WIRE_PUT] = {"put", 3, 2, true, pack_put, take_put},
     [WIRE_DELETE] = {"delete", 3, 2, true, pack_delete, take_delete},
-    [WIRE_GET] = {"get", 3, 1, false, pack_get, take_get},
-    [WIRE_RANGE] = {"range", 6, 1, false, pack_range, take_range},
+    [WIRE_GET] = {"get", 3, 2, false, pack_get, take_get},
+    [WIRE_RANGE] = {"range", 6, 3, false, pack_range, take_range},
     [WIRE_STATUS] = {"status", 1, 0, false, pack_timeout, take_timeout},
     [WIRE_DIGEST] = {"digest", 1, 0, false, pack_timeout, take_timeout},
     [WIRE_PROPOSE] = {"propose", 3, 0, false, pack_propose, take_propose},
@@ -336,6 +409,15 @@ static const struct method_row methods[] = {
 
 enum { METHOD_COUNT = sizeof(methods) / sizeof(methods[0]) };
 
+/* Of the optional arguments, how many at the end. */
+static uint32_t left_out(const struct method_row *row, const struct wire_call *call) {
+    if (row->takes_session) {
+        return call->session == 0 ? 1 : 0;
+    }
+    bool selects = call->method == WIRE_GET || call->method == WIRE_RANGE;
+    return selects ? row->optional - 1 - select_arguments(call) : 0;
+}
+
 void wire_encode_call(struct buffer *out, const struct wire_call *call) {
     const struct method_row *row = &methods[call->method];
     msgpack_packer packer;
@@ -344,8 +426,7 @@ void wire_encode_call(struct buffer *out, const struct wire_call *call) {
     msgpack_pack_uint64(&packer, WIRE_TYPE_CALL);
     msgpack_pack_uint64(&packer, call->number);
     wire_pack_text(&packer, row->name);
-    bool without_session = row->takes_session && call->session == 0;
-    msgpack_pack_array(&packer, row->arguments + row->optional - (without_session ? 1 : 0));
+    msgpack_pack_array(&packer, row->arguments + row->optional - left_out(row, call));
     row->pack(&packer, call);
 }
 

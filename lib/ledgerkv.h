@@ -358,6 +358,63 @@ LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, st
                                        size_t limit, int flags, enum lkv_read how,
                                        int64_t timeout_ms, struct lkv_queue *queue, void *tag);
 
+/* ------------------------------------------------------------------ history and queries
+ *
+ * A read may be of any revision that the store still keeps, and sees that one revision whole,
+ * whatever is written meanwhile. What is asked for below them is LKV_ECOMPACTED, beyond the newest
+ * one LKV_EFUTURE (of a local read: perhaps the replica is behind): not done. Then the text names
+ * the revisions that can be read, and the numbers "kept_from" and "rev" are the first and the last
+ * of them. In a cluster of feature level 1 these are the newest one alone.
+ *   Pages   that belong together are those of one revision: ask for the first one with `rev` 0, and
+ *           for the others with the number "rev" of its answer.
+ *   Cost    What was applied does not change, so a read of such a revision is answered by any node
+ *           without asking the others, also when it is linearizable. An old revision takes longer
+ *           to read than the newest one; any other order than that of keys, and a filter, look at
+ *           the whole range.
+ */
+
+/* As lkv_get, of revision `rev`; 0: the newest. The number "rev" is the revision that was read.
+ * Errors also: LKV_ECOMPACTED, LKV_EFUTURE. */
+LKV_API LKV_CHECK int lkv_get_at(struct lkv *db, struct lkv_bytes key, uint64_t rev,
+                                 enum lkv_read how, int64_t timeout_ms, struct lkv_msg **out);
+LKV_API LKV_CHECK int lkv_get_at_submit(struct lkv *db, struct lkv_bytes key, uint64_t rev,
+                                        enum lkv_read how, int64_t timeout_ms,
+                                        struct lkv_queue *queue, void *tag);
+
+/* What items are ordered by. Of equal ones the lesser key comes first, in both directions. */
+enum lkv_order {
+    LKV_BY_KEY = 0,
+    LKV_BY_VERSION = 1,
+    LKV_BY_CREATE_REV = 2,
+    LKV_BY_MOD_REV = 3,
+    LKV_BY_VALUE = 4 /* byte by byte */
+};
+
+/* What to read. Zeroed, it is every key of the newest revision, in byte order, linearizable. */
+struct lkv_query {
+    struct lkv_bytes from,
+        to;       /* [from, to); `from` of size 0: the first key, `to`: up to the last */
+    uint64_t rev; /* 0: the newest */
+    size_t limit; /* items; 0: no limit */
+    int flags;    /* of enum lkv_range_flags, or'ed */
+    enum lkv_order order;
+    enum lkv_read how;
+    /* Only keys last changed, and created, at these revisions; 0: no bound. */
+    uint64_t mod_rev_min, mod_rev_max;
+    uint64_t create_rev_min, create_rev_max;
+    const void *reserved[4]; /* NULL */
+};
+
+/* As lkv_range, of a revision, in an order, filtered. "total" (with LKV_TOTAL or LKV_COUNT_ONLY)
+ * counts all keys in the range, also those that the filters take out. "more": items are left out
+ * behind the last one. In the order of keys go on behind that one; in any other an answer has at
+ * most 4096 items, and there is no second page. Ownership: `query` and its bytes are borrowed for
+ * the call. Errors as lkv_get_at, and LKV_EINVAL for what `query` cannot mean. */
+LKV_API LKV_CHECK int lkv_find(struct lkv *db, const struct lkv_query *query, int64_t timeout_ms,
+                               struct lkv_msg **out);
+LKV_API LKV_CHECK int lkv_find_submit(struct lkv *db, const struct lkv_query *query,
+                                      int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+
 /* ------------------------------------------------------------------ writes that take effect once
  *
  * LKV_EUNKNOWN leaves a program in doubt: it may not repeat the write, for it may have been done.

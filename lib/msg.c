@@ -14,6 +14,7 @@
     X("count")            \
     X("total")            \
     X("more")             \
+    X("kept_from")        \
     X("leader")           \
     X("leader_address")   \
     X("id")               \

@@ -386,6 +386,8 @@ void node_read_serve(struct node *node);                       /* after applied 
 uint64_t node_read_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
 void node_read_fail_all(struct node *node, int rc, const char *text);
 void node_answer_read(struct node *node, struct request *request); /* from the present state */
+/* What was applied is committed, and as of its revision nothing changes it: no quorum needs to be asked. */
+bool node_reads_past(const struct node *node, const struct request *request);
 int node_get_local(struct lkv *handle, struct request *request);
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);
 

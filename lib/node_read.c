@@ -7,7 +7,12 @@
 enum {
     STALLED_MS = 500
 }; /* a read index that this replica does not reach: ask the leader instead */
-enum { PAGE_BYTES = 1024 * 1024, PAGE_ITEMS = 65536, COUNT_AT_ONCE = 20000 };
+enum {
+    PAGE_BYTES = 1024 * 1024,
+    PAGE_ITEMS = 65536,
+    SORTED_ITEMS = 4096, /* of another order than that of keys */
+    COUNT_AT_ONCE = 20000
+};
 
 /* The reads of one turn, behind one read index. */
 struct read_batch {
@@ -114,6 +119,20 @@ void node_read_serve(struct node *node) {
     }
 }
 
+/* That revision cannot be read here: which ones can (C7). */
+static void not_kept(struct lkv_msg *reply, int rc, uint64_t revision,
+                     const struct kv_stamp *stamp) {
+    if (rc != LKV_ECOMPACTED && rc != LKV_EFUTURE) {
+        return;
+    }
+    struct reason why = {{0}};
+    msg_set_rc(reply, kv_kept_reason(rc, revision, stamp, &why), "%s", why.text);
+    msg_set_u64(reply, "index", stamp->index);
+    msg_set_u64(reply, "rev", stamp->revision);
+    msg_set_u64(reply, "kept_from",
+                stamp->kept_from < stamp->revision ? stamp->kept_from : stamp->revision);
+}
+
 static void answer_get(struct node *node, struct request *request) {
     struct lkv_msg *reply = request->reply;
     struct kv_item *item = mem_calloc(1, sizeof(*item));
@@ -121,8 +140,10 @@ static void answer_get(struct node *node, struct request *request) {
         msg_set_rc(reply, LKV_ENOMEM, NULL);
         return;
     }
+    uint64_t rev = request->select.rev;
     struct kv_stamp stamp;
-    int rc = kv_get(node->kv, request->key, item, &stamp);
+    int rc = rev != 0 ? kv_get_at(node->kv, request->key, rev, item, &stamp)
+                      : kv_get(node->kv, request->key, item, &stamp);
     if (rc == 0) {
         reply->range.items = item;
         reply->range.count = 1;
@@ -131,26 +152,48 @@ static void answer_get(struct node *node, struct request *request) {
         msg_set_rc(reply, rc, NULL);
     }
     if (rc == 0 || rc == LKV_ENOTFOUND) {
-        msg_set_u64(reply, "rev", stamp.revision);
+        msg_set_u64(reply, "rev", rev != 0 ? rev : stamp.revision);
         msg_set_u64(reply, "index", stamp.index);
+    } else {
+        not_kept(reply, rc, rev, &stamp);
     }
 }
 
-static void fill_range(struct node *node, struct request *request) {
+_Static_assert((int)LKV_BY_KEY == (int)KV_BY_KEY && (int)LKV_BY_VERSION == (int)KV_BY_VERSION &&
+                   (int)LKV_BY_CREATE_REV == (int)KV_BY_CREATE_REV &&
+                   (int)LKV_BY_MOD_REV == (int)KV_BY_MOD_REV &&
+                   (int)LKV_BY_VALUE == (int)KV_BY_VALUE,
+               "orders are the state machine's");
+
+static struct kv_query query_of(const struct node *node, const struct request *request) {
+    const struct read_select *select = &request->select;
+    const int flags = request->range_flags;
     struct kv_query query = {.from = request->key,
                              .to = request->end,
-                             .descending = (request->range_flags & LKV_DESCENDING) != 0,
-                             .keys_only = (request->range_flags & LKV_KEYS_ONLY) != 0,
-                             .count_only = (request->range_flags & LKV_COUNT_ONLY) != 0,
-                             .with_total = (request->range_flags & LKV_TOTAL) != 0,
+                             .revision = select->rev,
+                             .order = (enum kv_order)select->order,
+                             .descending = (flags & LKV_DESCENDING) != 0,
+                             .keys_only = (flags & LKV_KEYS_ONLY) != 0,
+                             .count_only = (flags & LKV_COUNT_ONLY) != 0,
+                             .with_total = (flags & LKV_TOTAL) != 0,
+                             .mod_rev_min = select->mod_rev_min,
+                             .mod_rev_max = select->mod_rev_max,
+                             .create_rev_min = select->create_rev_min,
+                             .create_rev_max = select->create_rev_max,
                              .limit = request->limit,
-                             .bytes_max = PAGE_BYTES};
-    /* A page of empty values is bounded too. */
-    if (query.limit == 0 || query.limit > PAGE_ITEMS) {
-        query.limit = PAGE_ITEMS;
+                             .bytes_max = PAGE_BYTES,
+                             .cancel = &node->image_cancel};
+    /* A page of empty values is bounded too; sorting makes one dearer. */
+    const size_t items_max = select->order == LKV_BY_KEY ? PAGE_ITEMS : SORTED_ITEMS;
+    if (query.limit == 0 || query.limit > items_max) {
+        query.limit = items_max;
     }
+    return query;
+}
+
+static void fill_range(struct node *node, struct request *request) {
+    const struct kv_query query = query_of(node, request);
     struct lkv_msg *reply = request->reply;
-    query.cancel = &node->image_cancel;
     int rc = kv_range(node->kv, &query, &reply->range);
     if (rc == LKV_ECANCELED) { /* a million keys must not hold close up */
         msg_set_rc(reply, LKV_ECLOSED, "%s was closed", node->options.id);
@@ -158,9 +201,10 @@ static void fill_range(struct node *node, struct request *request) {
     }
     if (rc != 0) {
         msg_set_rc(reply, rc, NULL);
+        not_kept(reply, rc, query.revision, &reply->range.stamp);
         return;
     }
-    msg_set_u64(reply, "rev", reply->range.stamp.revision);
+    msg_set_u64(reply, "rev", query.revision != 0 ? query.revision : reply->range.stamp.revision);
     msg_set_u64(reply, "index", reply->range.stamp.index);
     msg_set_u64(reply, "more", reply->range.more);
     msg_set_u64(reply, "total", reply->range.total);
@@ -226,12 +270,13 @@ static void count_keys(struct node *node, struct request *request) {
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
 }
 
-/* It may pass every key there is; no heartbeat may wait for that. Few keys need not wait behind an image
- * that is being written. */
+/* It may pass every key there is, and an old revision those that are no more; no heartbeat may wait for
+ * that. Few keys need not wait behind an image that is being written. */
 static bool counts_many(struct node *node, const struct request *request) {
     struct kv_stats stats;
+    bool counts = (request->range_flags & (int)(LKV_COUNT_ONLY | LKV_TOTAL)) != 0;
     if (request->op != REQUEST_RANGE ||
-        (request->range_flags & (int)(LKV_COUNT_ONLY | LKV_TOTAL)) == 0) {
+        !(counts || select_picks(&request->select) || request->select.rev != 0)) {
         return false;
     }
     kv_stats(node->kv, &stats);
@@ -249,6 +294,15 @@ void node_answer_read(struct node *node, struct request *request) {
         fill(node, request);
         request_finish(request);
     }
+}
+
+bool node_reads_past(const struct node *node, const struct request *request) {
+    struct kv_stamp stamp;
+    if (request->select.rev == 0) {
+        return false;
+    }
+    kv_stamp(node->kv, &stamp);
+    return request->select.rev <= stamp.revision;
 }
 
 int node_get_local(struct lkv *handle, struct request *request) {

@@ -299,6 +299,7 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .wait = request->wait,
                               .limit = request->limit,
                               .range_flags = request->range_flags,
+                              .select = request->select,
                               .how = request->how,
                               .has_timeout = request->deadline_ns != UINT64_MAX,
                               .timeout_ms = timeout_for_node(request->deadline_ns - now_ns),

@@ -8,6 +8,7 @@
 
 #include "lib/msg.h"
 #include "lib/once.h"
+#include "lib/select.h"
 
 #include <stdatomic.h>
 
@@ -34,10 +35,11 @@ struct request {
     enum lkv_read how;
     int range_flags; /* enum lkv_range_flags */
     size_t limit;
-    struct blob *bytes;    /* owned; what key and end point into (reads) */
-    struct slice key, end; /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
-    struct blob *command;  /* owned; REQUEST_WRITE */
-    uint64_t session;      /* writes, appends, REQUEST_SESSION_KEEP: that it belongs to; 0: none */
+    struct read_select select; /* REQUEST_GET: of its numbers the revision only; REQUEST_RANGE */
+    struct blob *bytes;        /* owned; what key and end point into (reads) */
+    struct slice key, end;     /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
+    struct blob *command;      /* owned; REQUEST_WRITE */
+    uint64_t session; /* writes, appends, REQUEST_SESSION_KEEP: that it belongs to; 0: none */
 
     /* However often it is sent, it takes effect once (rule 26): so it is sent again when nobody knows
      * what became of it, until its deadline. */

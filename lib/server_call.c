@@ -126,6 +126,7 @@ static int fill_get(const struct wire_call *call, const struct limits *limits,
         return rc;
     }
     request->how = call->how;
+    request->select.rev = call->select.rev;
     rc = request_set_keys(request, call->key, (struct slice){0});
     return rc == 0 ? 0 : out_of_memory(why);
 }
@@ -140,6 +141,7 @@ static int fill_range(const struct wire_call *call, const struct limits *limits,
     request->how = call->how;
     request->range_flags = call->range_flags;
     request->limit = call->limit < SIZE_MAX ? (size_t)call->limit : SIZE_MAX;
+    request->select = call->select;
     rc = request_set_keys(request, call->key, call->end);
     return rc == 0 ? 0 : out_of_memory(why);
 }

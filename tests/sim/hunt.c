@@ -153,6 +153,8 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            counts->remote_ops, counts->remote_done, counts->resumed, counts->repeats, counts->ended,
            counts->digests, counts->canceled);
     report_worlds(hunt);
+    printf("%" PRIu64 " reads of older revisions, %" PRIu64 " refused\n", counts->past_reads,
+           counts->past_refusals);
     if (counts->undecided > 0) {
         printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
                counts->undecided);

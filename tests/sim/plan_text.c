@@ -25,6 +25,7 @@ static const struct number numbers[] = {
     NUMBER(remote_permille),
     NUMBER(remote_connections),
     NUMBER(more_permille),
+    NUMBER(read_permille),
     NUMBER(retention_bytes),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),

@@ -102,6 +102,7 @@ struct sim_plan {
     uint32_t remote_permille;  /* of operations that go through them */
     size_t remote_connections; /* of each to its node */
     uint32_t more_permille;    /* of a client's turns with one of the rarer operations */
+    uint32_t read_permille; /* of the others, with a read of an older revision or a filtered one */
 
     uint64_t chaos_ms;       /* how long faults go on */
     uint64_t fault_pause_ms; /* between them, on average */
@@ -198,6 +199,12 @@ struct sim_node {
 
 struct sim_call;
 
+/* Where a client's next page goes on. */
+struct sim_paging {
+    uint64_t rev; /* of its pages; 0: it begins anew */
+    uint32_t next, end;
+};
+
 struct sim_client {
     struct sim_world *world;
     unsigned number, node;
@@ -210,6 +217,7 @@ struct sim_client {
     uint64_t next_seq;
     struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
     struct sim_tail tail;                    /* log mode */
+    struct sim_paging paging;
 };
 
 struct sim_counts {
@@ -217,8 +225,9 @@ struct sim_counts {
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired, kept;
     uint64_t remote_ops, remote_done, resumed, ended, digests, canceled, repeats;
-    uint64_t rots, filled; /* entries */
-    uint64_t undecided;    /* histories beyond the limits of the black-box judge */
+    uint64_t rots, filled;                          /* entries */
+    uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
+    uint64_t undecided; /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
     uint64_t slow_disks;
@@ -230,7 +239,8 @@ struct sim_world {
     struct sim_plan plan;
     struct sim_time time;
     struct sim_net net;
-    struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more;
+    struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more,
+        prng_read;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_remote remotes[SIM_REMOTES_MAX];

@@ -3,6 +3,7 @@
 #ifndef TESTS_SIM_WORLD_CALL_H
 #define TESTS_SIM_WORLD_CALL_H
 
+#include "lib/select.h"
 #include "tests/sim/world.h"
 
 enum {
@@ -22,12 +23,14 @@ struct sim_call {
     uint64_t id;
     enum sim_call_kind kind;
     uint32_t key, end;
-    bool to_last;      /* a range: without an end */
-    int flags;         /* of a range */
-    size_t limit;      /* of a range */
-    enum lkv_read how; /* of a range, a span */
-    uint64_t value;    /* of an append: of its first record, the others follow */
-    uint64_t floor;    /* greatest index of an operation that had finished before this one began */
+    bool to_last;              /* a range: without an end */
+    int flags;                 /* of a range */
+    size_t limit;              /* of a range */
+    enum lkv_read how;         /* of a get, a range, a span */
+    struct read_select select; /* of a get, a range */
+    bool pages;                /* a range that goes on where the client's last page has ended */
+    uint64_t value;            /* of an append: of its first record, the others follow */
+    uint64_t floor; /* greatest index of an operation that had finished before this one began */
     uint64_t deadline_ns, submitted_ns;
     uint64_t session, seq;      /* 0: of none */
     struct lkv_session *opened; /* owned: a handle that waits for its session */
@@ -81,11 +84,19 @@ struct sim_call *sim_more_draw(struct sim_client *client, struct sim_node *node,
                                struct sim_remote *remote, uint32_t key);
 /* The end of a range, empty when it has none. */
 struct slice sim_call_end(const struct sim_call *op, char text[static SIM_KEY_SIZE]);
-bool sim_same_item(const struct sim_model *model, uint32_t key, uint64_t index,
-                   const struct lkv_kv *item, bool with_value);
-void sim_more_judge_range(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply);
 void sim_more_judge_status(const struct sim_call *op, const struct lkv_msg *reply);
 void sim_more_judge_digest(const struct sim_call *op, const struct lkv_msg *reply);
+
+/* --- world_load_read.c: reads of older revisions, in any order, filtered, in pages --- */
+/* NULL: no such read now. */
+struct sim_call *sim_read_draw(struct sim_client *client, struct sim_node *node,
+                               struct sim_remote *remote, uint32_t key);
+bool sim_same_item(const struct sim_model *model, uint32_t key, uint64_t index,
+                   const struct lkv_kv *item, bool with_value);
+/* A get or a range was answered by a state machine at `index`, or refused with LKV_ECOMPACTED or
+ * LKV_EFUTURE. */
+void sim_read_judge(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply);
+void sim_read_judge_refusal(const struct sim_call *op, const struct lkv_msg *reply);
 
 /* --- world_log.c: the operations of log mode --- */
 static inline bool sim_call_is_log(const struct sim_call *op) {

@@ -81,14 +81,32 @@ static int close_session(struct sim_call *op, const struct answer *to) {
 static int get(const struct sim_call *op, const struct answer *to) {
     char text[SIM_KEY_SIZE];
     sim_key_text(op->key, text);
-    enum lkv_read how = op->kind == SIM_GET_LOCAL ? LKV_LOCAL : LKV_LINEARIZABLE;
-    return lkv_get_submit(to->db, bytes_of(slice_text(text)), how, to->timeout_ms, to->queue,
-                          to->tag);
+    enum lkv_read how = op->kind == SIM_GET_LOCAL ? LKV_LOCAL : op->how;
+    struct lkv_bytes key = bytes_of(slice_text(text));
+    return op->select.rev != 0
+               ? lkv_get_at_submit(to->db, key, op->select.rev, how, to->timeout_ms, to->queue,
+                                   to->tag)
+               : lkv_get_submit(to->db, key, how, to->timeout_ms, to->queue, to->tag);
 }
 
 static int range(const struct sim_call *op, const struct answer *to) {
     char from[SIM_KEY_SIZE], end[SIM_KEY_SIZE];
     sim_key_text(op->key, from);
+    const struct read_select *select = &op->select;
+    if (select->rev != 0 || select_picks(select)) {
+        const struct lkv_query query = {.from = bytes_of(slice_text(from)),
+                                        .to = bytes_of(sim_call_end(op, end)),
+                                        .rev = select->rev,
+                                        .limit = op->limit,
+                                        .flags = op->flags,
+                                        .order = select->order,
+                                        .how = op->how,
+                                        .mod_rev_min = select->mod_rev_min,
+                                        .mod_rev_max = select->mod_rev_max,
+                                        .create_rev_min = select->create_rev_min,
+                                        .create_rev_max = select->create_rev_max};
+        return lkv_find_submit(to->db, &query, to->timeout_ms, to->queue, to->tag);
+    }
     return lkv_range_submit(to->db, bytes_of(slice_text(from)), bytes_of(sim_call_end(op, end)),
                             op->limit, op->flags, op->how, to->timeout_ms, to->queue, to->tag);
 }

@@ -12,13 +12,18 @@ void sim_history_fini(struct sim_history *history) {
     free(history->ops);
 }
 
+/* What promises the newest state, and all of it. */
+static bool is_newest(const struct sim_call *call) {
+    return call->how == LKV_LINEARIZABLE && call->select.rev == 0 && !select_picks(&call->select);
+}
+
 static bool is_recorded(const struct sim_call *call) {
     switch (call->kind) {
     case SIM_PUT:
     case SIM_DELETE:
-    case SIM_DELETE_RANGE:
-    case SIM_GET: return true;
-    case SIM_RANGE: return call->how == LKV_LINEARIZABLE && call->flags == 0 && call->limit == 0;
+    case SIM_DELETE_RANGE: return true;
+    case SIM_GET: return is_newest(call);
+    case SIM_RANGE: return is_newest(call) && call->flags == 0 && call->limit == 0;
     case SIM_GET_LOCAL:
     case SIM_SESSION_OPEN:
     case SIM_SESSION_KEEP:

@@ -21,65 +21,6 @@ struct slice sim_call_end(const struct sim_call *op, char text[static SIM_KEY_SI
     return slice_text(text);
 }
 
-bool sim_same_item(const struct sim_model *model, uint32_t key, uint64_t index,
-                   const struct lkv_kv *item, bool with_value) {
-    const struct sim_version *version = sim_model_at(model, key, index);
-    if (version == NULL || item == NULL) {
-        return version == NULL && item == NULL;
-    }
-    uint32_t print = crc32c(0, slice_of(item->value.data, item->value.size));
-    bool same_value = with_value ? print == version->print : item->value.size == 0;
-    return same_value && item->mod_rev == version->mod_rev &&
-           item->create_rev == version->create_rev && item->version == version->version;
-}
-
-static void judge_item(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply,
-                       size_t at, uint32_t key) {
-    struct lkv_kv item;
-    uint32_t number = UINT32_MAX;
-    bool have = lkv_msg_kv(reply, at, &item) &&
-                sim_key_number(slice_of(item.key.data, item.key.size), &number) && number == key;
-    bool with_value = (op->flags & LKV_KEYS_ONLY) == 0;
-    if (!sim_same_item(&op->world->model, key, index, have ? &item : NULL, with_value)) {
-        sim_world_fail(op->world, "a range read at %" PRIu64 " has not the key %u of then", index,
-                       key);
-    }
-}
-
-static void judge_numbers(const struct sim_call *op, const struct lkv_msg *reply, size_t shown,
-                          size_t total) {
-    uint64_t told = 0, more = 0;
-    (void)lkv_msg_u64(reply, "total", &told);
-    (void)lkv_msg_u64(reply, "more", &more);
-    bool counts = (op->flags & (LKV_COUNT_ONLY | LKV_TOTAL)) != 0;
-    bool pages = (op->flags & LKV_COUNT_ONLY) == 0;
-    if (lkv_msg_count(reply) != shown) {
-        sim_world_fail(op->world, "a range read has %zu keys, %zu are right", lkv_msg_count(reply),
-                       shown);
-    } else if ((counts && told != total) || (pages && more != (shown < total))) {
-        sim_world_fail(op->world,
-                       "a range read of %zu of %zu keys says %" PRIu64 " in all, more: %" PRIu64,
-                       shown, total, told, more);
-    }
-}
-
-void sim_more_judge_range(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply) {
-    uint32_t keys[SIM_KEYS_MAX];
-    size_t total = 0;
-    for (uint32_t key = op->key; key < op->end && key < SIM_KEYS_MAX; key++) {
-        if (sim_model_at(&op->world->model, key, index) != NULL) {
-            keys[total++] = key;
-        }
-    }
-    size_t shown = op->limit != 0 && op->limit < total ? op->limit : total;
-    shown = (op->flags & LKV_COUNT_ONLY) != 0 ? 0 : shown;
-    for (size_t i = 0; i < shown; i++) {
-        bool descends = (op->flags & LKV_DESCENDING) != 0;
-        judge_item(op, index, reply, i, keys[descends ? total - 1 - i : i]);
-    }
-    judge_numbers(op, reply, shown, total);
-}
-
 static struct sim_call *draw_range(struct sim_client *client, struct sim_node *node,
                                    struct sim_remote *remote, uint32_t key) {
     struct prng *prng = &client->world->prng_more;

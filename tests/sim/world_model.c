@@ -2,14 +2,15 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
-#include "kv/command.h"
+#include "base/feature.h"
+#include "kv/kv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 void sim_model_init(struct sim_model *model) {
-    *model = (struct sim_model){.revision = 1};
+    *model = (struct sim_model){.revision = 1, .kept_from = 2};
 }
 
 void sim_model_fini(struct sim_model *model) {
@@ -156,6 +157,9 @@ bool sim_model_see(struct sim_model *model, const struct entry *entry) {
     if (model->log_mode) {
         return sim_model_see_log(seen, payload);
     }
+    if (entry->type == ENTRY_FEATURE) {
+        return feature_decode(payload, UINT32_MAX, &seen->level, NULL) == 0;
+    }
     return entry->type != ENTRY_COMMAND || understand(seen, payload);
 }
 
@@ -216,6 +220,17 @@ static bool judge_session(struct sim_model *model, struct sim_entry *entry) {
     return entry->rc == 0 && entry->first == entry->index;
 }
 
+/* History begins with the first change after the level of history; in a store without any, at once. */
+static void keep_history(struct sim_model *model, const struct sim_entry *entry) {
+    if (model->level < KV_LEVEL_HISTORY) {
+        model->kept_from = model->revision + 1;
+    }
+    model->level = entry->level > model->level ? entry->level : model->level;
+    if (model->level >= KV_LEVEL_HISTORY && model->revision == 1) {
+        model->kept_from = 1;
+    }
+}
+
 bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, uint64_t seen_term) {
     ASSERT(index == model->commit + 1);
     struct sim_entry *entry = sim_model_find(model, index, term);
@@ -238,7 +253,9 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
     } else if (executed && entry->is_delete) {
         entry->count = delete_range(model, entry);
     }
+    keep_history(model, entry);
     entry->revision = model->revision;
+    entry->kept_from = model->kept_from;
     if (entry->value == 0 || !executed) {
         return true;
     }
@@ -265,6 +282,20 @@ const struct sim_version *sim_model_at(const struct sim_model *model, uint32_t k
         }
     }
     return low > 0 && found->versions[low - 1].live ? &found->versions[low - 1] : NULL;
+}
+
+uint64_t sim_model_made(const struct sim_model *model, uint64_t revision) {
+    uint64_t low = 0,
+             high = model->commit; /* the first entry of this revision lies in (low, high] */
+    while (low < high) {
+        uint64_t middle = low + (high - low + 1) / 2;
+        if (sim_model_revision(model, middle) < revision) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return sim_model_revision(model, low + 1) == revision && low < model->commit ? low + 1 : 0;
 }
 
 uint64_t sim_model_revision(const struct sim_model *model, uint64_t index) {

@@ -21,6 +21,7 @@ struct sim_entry {
     uint64_t value;    /* number of a put's value, unique; 0: none */
     uint32_t value_print;
     struct kv_command command; /* its slices are not valid */
+    uint32_t level;            /* that it raises the cluster to; 0: none */
     /* Log mode: */
     struct once_header once; /* count 0: no record of a session */
     uint32_t size, crc;      /* of the payload */
@@ -32,6 +33,8 @@ struct sim_entry {
     int rc;                  /* of a session: why it was not carried out */
     uint64_t first;          /* the entry whose answer it has: its own, or one that it repeats */
     uint64_t revision, count;
+    uint64_t
+        kept_from; /* every change from this revision on can still be read; revision + 1: none */
 };
 
 struct sim_version {
@@ -63,6 +66,8 @@ struct sim_model {
     uint64_t last; /* highest index seen */
     uint64_t commit;
     uint64_t revision;
+    uint32_t level; /* the feature level */
+    uint64_t kept_from;
     struct sim_sessions sessions;
     struct sim_key keys[SIM_KEYS_MAX];
     struct sim_value *values; /* owned; by number */
@@ -87,6 +92,8 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
 /* NULL: no such key at that index. */
 const struct sim_version *sim_model_at(const struct sim_model *model, uint32_t key, uint64_t index);
 uint64_t sim_model_revision(const struct sim_model *model, uint64_t index);
+/* Of the entry that made this revision, or 0: no entry did. */
+uint64_t sim_model_made(const struct sim_model *model, uint64_t revision);
 
 struct sim_value *sim_model_value(struct sim_model *model, uint64_t number);
 

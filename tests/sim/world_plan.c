@@ -122,6 +122,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     plan.upgrade_permille = (uint32_t)PICK(&prng, 0, 0, 100, 500);
     plan.keep_permille = (uint32_t)PICK(&prng, 0, 0, 100, 900);
     draw_remotes(&prng, &plan);
+    plan.read_permille = (uint32_t)PICK(&prng, 0, 100, 300, 700);
     return plan;
 }
 

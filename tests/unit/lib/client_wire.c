@@ -36,6 +36,7 @@ static struct wire_call reread(const struct wire_call *call) {
     cr_assert_eq(found.how, call->how);
     cr_assert_eq(found.limit, call->limit);
     cr_assert_eq(found.range_flags, call->range_flags);
+    cr_assert(memcmp(&found.select, &call->select, sizeof(found.select)) == 0);
     cr_assert_eq(found.has_end, call->has_end);
     cr_assert(slice_equal(found.key, call->key));
     cr_assert(slice_equal(found.end, call->end));
@@ -131,6 +132,37 @@ Test(lib_client_wire, other_calls_have_these_bytes) {
     EXPECT_BYTES("\x94\x00\x01\xa7propose\x93\x09\x03\xc4\x03xyz");
 }
 
+Test(lib_client_wire, reads_of_older_revisions_have_these_bytes) {
+    wire_encode_call(
+        &out, &(struct wire_call){
+                  .number = 1, .method = WIRE_GET, .key = slice_text("a"), .select = {.rev = 300}});
+    EXPECT_BYTES("\x94\x00\x01\xa3get\x95\xc4\x01"
+                 "a\x00\xc0\x00\xcd\x01\x2c");
+    buffer_clear(&out);
+    wire_encode_call(&out, &(struct wire_call){.number = 1,
+                                               .method = WIRE_RANGE,
+                                               .key = slice_text("a"),
+                                               .limit = 9,
+                                               .has_timeout = true,
+                                               .timeout_ms = 5,
+                                               .select = {.rev = 7}});
+    EXPECT_BYTES("\x94\x00\x01\xa5range\x98\xc4\x01"
+                 "a\xc4\x00\x09\x00\x00\x05\x00\x07");
+    buffer_clear(&out);
+    const struct read_select select = {.order = LKV_BY_MOD_REV,
+                                       .mod_rev_min = 1,
+                                       .mod_rev_max = 2,
+                                       .create_rev_min = 3,
+                                       .create_rev_max = 4};
+    wire_encode_call(&out, &(struct wire_call){.number = 1,
+                                               .method = WIRE_RANGE,
+                                               .key = slice_text("a"),
+                                               .how = LKV_LOCAL,
+                                               .select = select});
+    EXPECT_BYTES("\x94\x00\x01\xa5range\x99\xc4\x01"
+                 "a\xc4\x00\x00\x00\x03\xc0\x00\x00\x95\x03\x01\x02\x03\x04");
+}
+
 Test(lib_client_wire, replies_have_these_bytes) {
     struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
     msg_set_u64(msg, "rev", 41);
@@ -171,6 +203,13 @@ Test(lib_client_wire, calls_are_read_as_they_were_written) {
                                      .range_flags = 15,
                                      .how = LKV_LOCAL,
                                      .flags = WIRE_HERE});
+    (void)reread(&(struct wire_call){
+        .method = WIRE_GET, .key = slice_text("a"), .select = {.rev = UINT64_MAX}});
+    (void)reread(&(struct wire_call){.method = WIRE_RANGE, .select = {.rev = 8}});
+    (void)reread(&(struct wire_call){
+        .method = WIRE_RANGE,
+        .select = {
+            .rev = 8, .order = LKV_BY_VALUE, .mod_rev_min = UINT64_MAX, .create_rev_max = 1}});
     (void)reread(&(struct wire_call){.method = WIRE_STATUS, .has_timeout = true});
     (void)reread(&(struct wire_call){.method = WIRE_DIGEST});
     (void)reread(&(struct wire_call){.method = WIRE_PROPOSE, .command = slice_text("command")});
@@ -226,6 +265,21 @@ Test(lib_client_wire, refuses_what_is_no_call) {
         REFUSAL("\x94\x00\x01\xa3get\x93\xa1k\xc3\x05", LKV_EINVAL, true),
         REFUSAL("\x94\x00\x01\xa5range\x96\xa1k\xa1v\x05\x10\x00\x05", LKV_EUNSUPPORTED, true),
         REFUSAL("\x94\x00\x01\xa5range\x96\xa1k\xa1v\xff\x00\x00\x05", LKV_EINVAL, true),
+        REFUSAL("\x94\x00\x01\xa3get\x95\xa1k\x00\x05\x00\xc0", LKV_EINVAL, true), /* rev nil */
+        REFUSAL("\x94\x00\x01\xa3get\x96\xa1k\x00\x05\x00\x01\x01", LKV_EUNSUPPORTED, true),
+        REFUSAL("\x94\x00\x01\xa5range\x99\xa1k\xa1v\x05\x00\x00\x05\x00\x01\x90", LKV_EINVAL,
+                true),
+        REFUSAL("\x94\x00\x01\xa5range\x99\xa1k\xa1v\x05\x00\x00\x05\x00\x01\x01", LKV_EINVAL,
+                true),
+        REFUSAL(
+            "\x94\x00\x01\xa5range\x99\xa1k\xa1v\x05\x00\x00\x05\x00\x01\x95\x05\x00\x00\x00\x00",
+            LKV_EUNSUPPORTED, true), /* order 5 */
+        REFUSAL(
+            "\x94\x00\x01\xa5range\x99\xa1k\xa1v\x05\x00\x00\x05\x00\x01\x95\x00\x00\xc0\x00\x00",
+            LKV_EINVAL, true),
+        REFUSAL("\x94\x00\x01\xa5range\x99\xa1k\xa1v\x05\x00\x00\x05\x00\x01\x96\x00\x00\x00\x00"
+                "\x00\x00",
+                LKV_EUNSUPPORTED, true),
         REFUSAL("\x94\x00\x01\xa6status\x91\xa1v", LKV_EINVAL, true),
         REFUSAL("\x94\x00\x01\xa7propose\x93\x09\x00\x01", LKV_EINVAL, true),
     };

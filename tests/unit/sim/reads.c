@@ -1,0 +1,69 @@
+/* Reads of older revisions in whole clusters: each answer is that of its revision, whoever leads, dies,
+ * installs an image or compacts meanwhile. */
+#include "tests/unit/sim/play.h"
+
+static struct play begin(uint64_t seed, uint32_t level, uint32_t read_permille) {
+    struct sim_plan plan = sim_plan_calm(seed);
+    plan.clients = 6;
+    plan.depth = 4;
+    plan.remotes = 2;
+    plan.remote_permille = 500;
+    plan.op_pause_ns = 4 * MS_NS;
+    plan.read_permille = read_permille;
+    plan.image_log_bytes = 4096;
+    plan.keep_entries = 10;
+    struct play play = {.story = sim_story_new(STORY_LINES, stderr)};
+    play.world = sim_world_new(&plan, sim_story_tell, play.story);
+    for (size_t i = 0; i < plan.nodes; i++) {
+        play.world->nodes[i].feature_level = level;
+        sim_node_start(&play.world->nodes[i]);
+    }
+    (void)play_leader(&play, 3000);
+    sim_world_run_ms(play.world, 500);
+    return play;
+}
+
+/* One node after the other dies under load, the leader too, and comes back by log or image. */
+static void run_through_deaths(struct play *play) {
+    sim_load_start(play->world);
+    for (size_t i = 0; i < 6; i++) {
+        sim_world_run_ms(play->world, 1000);
+        struct sim_node *node =
+            i % 2 == 0 ? play_leader(play, 5000) : &play->world->nodes[i % play->world->plan.nodes];
+        sim_node_crash(node, i % 3 == 0);
+        sim_world_run_ms(play->world, 1500);
+        sim_node_start(node);
+    }
+    sim_world_run_ms(play->world, 1000);
+}
+
+Test(sim_reads, C7_what_is_kept_is_read_as_it_was_and_the_rest_refused) {
+    struct play play = begin(410, 2, 700);
+    run_through_deaths(&play);
+    struct sim_counts counts = play.world->counts;
+    cr_expect_gt(counts.past_reads, 1000);
+    cr_expect_gt(counts.past_refusals, 20, "of a future that a replica had not seen");
+    cr_expect_lt(counts.past_refusals, counts.past_reads / 4);
+    cr_expect_gt(counts.images, 0);
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_reads, C7_below_the_level_of_history_the_newest_revision_is_kept) {
+    struct play play = begin(411, 1, 700);
+    run_through_deaths(&play);
+    cr_expect_gt(play.world->counts.past_refusals, 1000);
+    cr_expect_gt(play.world->counts.past_reads, 20, "of the newest");
+    play_agree(&play);
+    play_end(&play);
+}
+
+/* Every page that follows is of the first one's revision, and nothing else than that is right. */
+Test(sim_reads, C16_pages_are_of_one_revision_under_writes) {
+    struct play play = begin(412, 2, 400);
+    sim_load_start(play.world);
+    sim_world_run_ms(play.world, 8000);
+    cr_expect_gt(play.world->counts.next_pages, 200);
+    play_agree(&play);
+    play_end(&play);
+}
