@@ -148,6 +148,7 @@ void node_set_timer(struct node *node) {
         node_retention_timer(node, now_ns),
         node_repair_timer(node, now_ns),
         node_scrub_timer(node, now_ns),
+        node_reread_timer(node, now_ns),
         node->closing || node->stop_rc != 0 ? UINT64_MAX : node->ready_deadline_ns,
         node_accept_timer(node, now_ns),
         node->server_next_ns,

@@ -58,6 +58,7 @@ struct node_world {
 struct staged {
     struct list_link link;
     uint64_t token;
+    bool own; /* it lies in this node's files (node_reread.c) */
     struct raft_packet packet;
 };
 
@@ -99,6 +100,7 @@ struct session_clocks {
 /* Entries that close a gap, on their way to the log thread. */
 struct write_fill {
     struct list_link link;
+    bool own;    /* they lie there already: nothing is written */
     bool failed; /* the log thread: it reads back otherwise */
     size_t count;
     struct entry entries[]; /* consecutive, with references */
@@ -110,11 +112,19 @@ struct repair {
     bool image_rotten;            /* the newest image; an own one replaces it */
     uint64_t image_wanted_ns;     /* when it is looked whether an image must cover damage */
     uint64_t filled, filled_ever; /* entries: since all was well last; in this life */
+    uint64_t regained;            /* of `filled`: read here again */
     bool changed;                 /* since the reads below were served */
     struct list_link waits;       /* reads in model log that met a gap */
     uint64_t fill_next_ns;        /* no entries are taken before, since some did not hold */
     bool settle_due, doubt_due, note_running; /* of the log's end, to the log thread */
     uint64_t note_retry_ns;
+};
+
+/* Looking again at a gap of our own (node_reread.c). */
+struct reread {
+    bool running;
+    uint64_t first;            /* of the gap that it is about; 0: there was none */
+    uint64_t next_ns, wait_ns; /* the next look; twice as long after each */
 };
 
 /* Where the scrub is (node_scrub.c). */
@@ -256,6 +266,7 @@ struct node {
 
     struct repair repair;
     struct scrub scrub;
+    struct reread reread;
 
     /* Model log. */
     struct ledger ledger;
@@ -340,6 +351,8 @@ MUST_USE int node_open_offline(struct node *node, struct reason *why);
 /* lib/node_step.c: the core and what its updates ask for */
 void node_step(struct node *node, struct raft_event *event);
 void node_receive(struct node *node, struct raft_packet *packet); /* takes the packet's contents */
+/* Read here, of our own files; as a repair reply that nobody has sent. Takes the packet's contents. */
+void node_reread(struct node *node, struct raft_packet *packet);
 void node_staged_free_all(struct node *node);
 const struct entry *node_entry(const struct node *node, uint64_t index);
 
@@ -353,7 +366,7 @@ uint64_t node_write_deadline(const struct node *node);
 enum { NODE_ROOM_RESERVED = 256 * 1024 };
 MUST_USE int node_restart_log(struct node *node, uint64_t index, uint64_t term);
 /* Takes the entries' payload: they close a gap with the write that is added next. */
-MUST_USE int node_write_fill(struct node *node, struct entry *entries, size_t count);
+MUST_USE int node_write_fill(struct node *node, struct entry *entries, size_t count, bool own);
 void node_log_failed(struct node *node, int rc, const struct reason *why); /* rule 10 */
 void node_write_drop_full(struct node *node); /* closing: what never fitted is given up */
 
@@ -468,6 +481,9 @@ void node_fetch(struct node *node, const struct raft_fetch *fetch);
 /* `count` entries from `first` on if they were fetched for this peer in this step, else NULL. */
 const struct entry *node_fetched(const struct node *node, uint64_t peer, uint64_t first,
                                  size_t count);
+
+/* lib/node_reread.c */
+uint64_t node_reread_timer(struct node *node, uint64_t now_ns); /* when next */
 
 /* lib/node_scrub.c: reads what lies at rest; lib/node_repair.h is what becomes of damage */
 uint64_t node_scrub_timer(struct node *node, uint64_t now_ns); /* when next */

@@ -3,6 +3,7 @@
  *
  *   found at open, by a read or by the scrub --> noted in the log --> RAFT_DAMAGED
  *       --> peers' entries: update.fills --(log thread)--> PERSISTED, the gap is closed
+ *       --> or it can be read again, by and by: node_reread.c
  *       --> or an image covers it: the leader's, or in model kv one of our own, from what is in memory
  *
  * A rotten image is written anew from memory at once. One that could not be read at open leaves a gap
@@ -232,18 +233,20 @@ bool node_may_fill(const struct node *node) {
     return node_now(node) >= node->repair.fill_next_ns;
 }
 
-void node_repaired(struct node *node, uint64_t entries) {
+void node_repaired(struct node *node, uint64_t entries, uint64_t own) {
     struct log_gap gap;
     struct repair *repair = &node->repair;
     repair->changed = true;
     repair->filled += entries;
+    repair->regained += own;
     repair->filled_ever += entries;
     node->turn_wanted = true;
     if (log_gaps(node->log, &gap, 1) == 0) {
-        trace_line(&node->trace, TRACE_INFO, "repaired", "%" PRIu64 " entries came from peers",
-                   repair->filled);
+        trace_line(&node->trace, TRACE_INFO, "repaired",
+                   "%" PRIu64 " entries came from peers, %" PRIu64 " could be read here again",
+                   repair->filled - repair->regained, repair->regained);
         repair->log_why.text[0] = '\0';
-        repair->filled = 0;
+        repair->filled = repair->regained = 0;
     }
 }
 

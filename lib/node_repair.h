@@ -36,8 +36,9 @@ MUST_USE int node_repair_cover(struct node *node, uint64_t index, uint64_t term,
  * while. */
 void node_not_filled(struct node *node, const struct log_gap *gap, const struct reason *why);
 bool node_may_fill(const struct node *node); /* false: a reply with entries is to be dropped */
-void node_repaired(struct node *node, uint64_t entries); /* so many were filled, durably */
-void node_settle_end(struct node *node);                 /* update.settle_end */
+/* So many entries were filled, durably; of these, `own` could be read again here. */
+void node_repaired(struct node *node, uint64_t entries, uint64_t own);
+void node_settle_end(struct node *node); /* update.settle_end */
 /* A peer knows of acknowledgements beyond this log's end: the end is unknown from now on, durably, until
  * the log holds all that the leader has. Not within a step; before the node runs nothing happens. */
 void node_doubt_end(struct node *node, const struct reason *why);

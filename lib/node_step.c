@@ -49,7 +49,7 @@ static int fill_entries(struct node *node, const struct raft_fill *fill) {
     ASSERT(staged != NULL && fill->first >= staged->packet.first &&
            fill->last - staged->packet.first < staged->packet.count);
     return node_write_fill(node, &staged->packet.entries[fill->first - staged->packet.first],
-                           (size_t)(fill->last - fill->first + 1));
+                           (size_t)(fill->last - fill->first + 1), staged->own);
 }
 
 /* The one entry that the core makes by itself: a new leader's no-op. */
@@ -270,6 +270,22 @@ void node_receive(struct node *node, struct raft_packet *packet) {
             staged_free(staged);
         }
     }
+}
+
+void node_reread(struct node *node, struct raft_packet *packet) {
+    struct staged *staged = mem_calloc(1, sizeof(*staged));
+    if (staged == NULL) {
+        raft_packet_fini(packet);
+        return; /* it is looked at again */
+    }
+    *staged = (struct staged){.token = ++node->next_token, .own = true, .packet = *packet};
+    *packet = (struct raft_packet){0};
+    list_push_back(&node->staged, &staged->link);
+    struct raft_event event = {
+        .kind = RAFT_REREAD,
+        .reread = {.message = &staged->packet.message, .token = staged->token}};
+    node_step(node, &event);
+    staged_free(staged);
 }
 
 void node_staged_free_all(struct node *node) {

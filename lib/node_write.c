@@ -71,7 +71,8 @@ static int run_fill(struct log *log, struct write_fill *fill, struct reason *why
         }
         uint64_t left = gap.last - fill->entries[at].index + 1;
         count = left < fill->count - at ? (size_t)left : fill->count - at;
-        int rc = log_fill(log, &fill->entries[at], count, why);
+        int rc = fill->own ? log_regain(log, &fill->entries[at], count, why)
+                           : log_fill(log, &fill->entries[at], count, why);
         if (rc == LKV_EINVAL && !log_damage_at(log, fill->entries[at].index, NULL)) {
             count = 1; /* it went with its file meanwhile, for an image (bulk thread) */
             continue;
@@ -198,13 +199,14 @@ static void tell_failed_fills(struct node *node, const struct log_job *job) {
 }
 
 static void tell_fills(struct node *node, const struct log_job *job) {
-    uint64_t filled = 0;
+    uint64_t filled = 0, own = 0;
     for (const struct list_link *at = job->fills.next; at != &job->fills; at = at->next) {
         const struct write_fill *fill = LIST_ITEM(at, struct write_fill, link);
         filled += fill->failed ? 0 : fill->count;
+        own += fill->failed || !fill->own ? 0 : fill->count;
     }
     if (filled > 0) {
-        node_repaired(node, filled);
+        node_repaired(node, filled, own);
     }
     if (!list_empty(&job->fills)) {
         node_repair_compare(node);
@@ -324,12 +326,13 @@ void node_write_add(struct node *node, const struct raft_write *write) {
     }
 }
 
-int node_write_fill(struct node *node, struct entry *entries, size_t count) {
+int node_write_fill(struct node *node, struct entry *entries, size_t count, bool own) {
     struct write_fill *fill = mem_alloc(sizeof(*fill) + count * sizeof(*entries));
     if (fill == NULL) {
         return LKV_ENOMEM;
     }
     fill->count = count;
+    fill->own = own;
     fill->failed = false;
     memcpy(fill->entries, entries, count * sizeof(*entries));
     for (size_t i = 0; i < count; i++) {

@@ -91,9 +91,13 @@ int segment_publish(struct log *log, const struct spare *spare, const struct seg
 
 static void find_before(struct log *log, struct segment_header *header) {
     pthread_mutex_lock(&log->mutex);
-    for (size_t i = 0; i < log->segment_count && log->segments[i]->first < header->first; i++) {
-        header->before[0] = segment_place(log->segments[i]);
-        header->before[1] = log->segments[i]->before[0];
+    size_t i = log->segment_count;
+    while (i > 0 && log->segments[i - 1]->first >= header->first) {
+        i--; /* a cut takes few */
+    }
+    if (i > 0) {
+        header->before[0] = segment_place(log->segments[i - 1]);
+        header->before[1] = log->segments[i - 1]->before[0];
     }
     pthread_mutex_unlock(&log->mutex);
 }

@@ -202,6 +202,11 @@ static int fill_segment(struct log *log, struct segment *segment, const struct l
     return rc;
 }
 
+int fill_check(struct log *log, const struct entry *entries, size_t count, struct reason *why) {
+    struct log_gap gap;
+    return check_fill(log, entries, count, &gap, why);
+}
+
 int log_fill(struct log *log, const struct entry *entries, size_t count, struct reason *why) {
     struct log_gap gap;
     int rc = log_failed(log, why); /* rule 10 */

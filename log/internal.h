@@ -136,6 +136,9 @@ MUST_USE int append_entries(struct log *log, const struct entry *entries, size_t
                             struct write_plan *plan, struct reason *why);
 
 /* fill.c */
+/* Are these the beginning of a gap? LKV_EINVAL, LKV_ETOOLARGE. */
+MUST_USE int fill_check(struct log *log, const struct entry *entries, size_t count,
+                        struct reason *why);
 struct fill_hole {
     uint64_t start, end; /* offsets in the segment's file */
 };

@@ -159,6 +159,19 @@ MUST_USE int log_note_damage(struct log *log, uint64_t first, uint64_t last, str
 MUST_USE int log_fill(struct log *log, const struct entry *entries, size_t count,
                       struct reason *why);
 
+/* Looks again at the beginning of the gap that begins at `first`, past the page cache where the disk can:
+ * its records up to `last` that lie there whole, one behind the other, as many as fit into `bytes_max` of payload and
+ * `capacity` slots; none when the first one is still unreadable, or no gap begins there. The caller owns the
+ * references in `out`, also when it fails (LKV_ENOMEM). Any thread. */
+MUST_USE int log_reread(struct log *log, uint64_t first, uint64_t last, size_t bytes_max,
+                        struct entry *out, size_t capacity, size_t *count, struct reason *why);
+
+/* These entries, which log_reread gave, can be read where they are: it reads them once more, and the gap is
+ * shorter or gone. Nothing is written; the file is synced, and a failed sync is final (rule 10). Borrows the
+ * entries. Errors as of log_fill; LKV_EDAMAGED: they read otherwise now, and the gap stays. Log thread. */
+MUST_USE int log_regain(struct log *log, const struct entry *entries, size_t count,
+                        struct reason *why);
+
 /* Makes durable that the end is known again: the owner holds all that it may ever have acknowledged;
  * or that it is not: a peer has seen acknowledgements beyond it (rule 17). Log thread. */
 MUST_USE int log_settle_end(struct log *log, struct reason *why);

@@ -440,9 +440,10 @@ static int find_mark(struct recovery *recovery, const struct recovery_source *so
 
 static int walk_all(struct chain *chain, struct reason *why) {
     struct recovery *recovery = chain->recovery;
+    recovery_bounds(recovery);
     for (size_t i = 0; i < recovery->segment_count; i++) {
         struct segment *segment = recovery->segments[i];
-        uint64_t bound = recovery_bound(recovery, i);
+        uint64_t bound = segment->bound;
         chain->is_newest = i + 1 == recovery->segment_count;
         bool dead = segment->first > bound; /* rule 7: skipped before gaps are judged */
         if (dead && chain->source->observer == NULL) {
@@ -578,9 +579,10 @@ static void reach_over_gaps(struct recovery *recovery) {
 /* Parts the dead segments from the live ones, once it is known where the log begins. */
 static void separate_dead(struct recovery *recovery) {
     size_t live = 0;
+    recovery_bounds(recovery);
     for (size_t i = 0; i < recovery->segment_count; i++) {
         struct segment *segment = recovery->segments[i];
-        uint64_t bound = recovery_bound(recovery, i);
+        uint64_t bound = segment->bound;
         bool newest = i + 1 == recovery->segment_count;
         bool below = least(segment->last, bound) <= recovery->terms.base_index;
         segment->last = least(segment->last, bound);

@@ -18,8 +18,9 @@ MUST_USE int recovery_damaged(struct recovery *recovery, const struct recovery_s
 MUST_USE int recovery_place_segments(struct recovery *recovery,
                                      const struct recovery_source *source, struct reason *why);
 
-/* Rule 7: what a later segment begins with, or before, is not an earlier one's any more. */
-uint64_t recovery_bound(const struct recovery *recovery, size_t i);
+/* Rule 7: what a later segment begins with, or before, is not an earlier one's any more. Sets each segment's
+ * `bound`, which holds until one of them is moved or placed. */
+void recovery_bounds(struct recovery *recovery);
 
 MUST_USE int recovery_scan_init(const struct recovery *recovery,
                                 const struct recovery_source *source, const struct segment *segment,

@@ -11,13 +11,13 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-uint64_t recovery_bound(const struct recovery *recovery, size_t i) {
+void recovery_bounds(struct recovery *recovery) {
     uint64_t bound = UINT64_MAX - 1;
-    for (size_t later = i + 1; later < recovery->segment_count; later++) {
-        uint64_t first = recovery->segments[later]->first;
-        bound = first - 1 < bound ? first - 1 : bound;
+    for (size_t i = recovery->segment_count; i-- > 0;) {
+        struct segment *segment = recovery->segments[i];
+        segment->bound = bound;
+        bound = segment->first - 1 < bound ? segment->first - 1 : bound;
     }
-    return bound;
 }
 
 int recovery_scan_init(const struct recovery *recovery, const struct recovery_source *source,
@@ -154,10 +154,10 @@ static int insert_missing(struct recovery *recovery, const struct recovery_sourc
     return 0;
 }
 
-/* Among the first `count`. One that place_one took for dead is none that somebody names. */
+/* Among the first `count`, mostly the last of them. One that place_one took for dead is none that somebody names. */
 static bool is_listed(const struct recovery *recovery, uint64_t number, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (recovery->segments[i]->number == number) {
+    while (count-- > 0) {
+        if (recovery->segments[count]->number == number) {
             return true;
         }
     }
@@ -169,7 +169,7 @@ static bool misses_predecessor(const struct recovery *recovery,
                                const struct recovery_source *source, size_t i) {
     const struct segment *segment = recovery->segments[i];
     const struct segment_place *before = &segment->before[0];
-    bool live = segment->first <= recovery_bound(recovery, i);
+    bool live = segment->first <= segment->bound;
     if (!live || before->number == 0 || before->number >= segment->number ||
         before->first >= segment->first || segment->first <= source->image_index + 1) {
         return false;
@@ -208,6 +208,7 @@ int recovery_place_segments(struct recovery *recovery, const struct recovery_sou
     if (rc == 0) {
         rc = insert_marked(recovery);
     }
+    recovery_bounds(recovery);
     for (size_t i = recovery->segment_count; i-- > 0 && rc == 0;) {
         /* A missing one may miss its own predecessor: `i` is looked at again then. */
         if (misses_predecessor(recovery, source, i)) {
@@ -215,6 +216,7 @@ int recovery_place_segments(struct recovery *recovery, const struct recovery_sou
                    recovery->segment_capacity); /* each names two at most */
             rc = insert_missing(recovery, source, i);
             i = recovery->segment_count; /* all over again: it is somewhere before */
+            recovery_bounds(recovery);
         }
     }
     for (size_t i = 0; i < recovery->segment_count && rc == 0; i++) {

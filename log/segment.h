@@ -22,8 +22,10 @@ struct segment {
     uint64_t capacity;                           /* bytes of the file */
     bool zeroed;                                 /* it was zeros when it was begun */
     struct segment_place before[SEGMENT_BEFORE]; /* as its header says it */
-    bool headless;          /* during recovery: its header is lost, and its place not yet known */
-    bool closed;            /* nothing is written behind its end any more (rule 7) */
+    bool headless; /* during recovery: its header is lost, and its place not yet known */
+    uint64_t
+        bound;   /* during recovery: as far as no later segment has taken over (recovery_bounds) */
+    bool closed; /* nothing is written behind its end any more (rule 7) */
     struct disk_file *file; /* owned */
 
     uint64_t last;                /* last live record in it; first - 1 when none */

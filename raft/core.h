@@ -322,6 +322,7 @@ bool disk_quorum_has_room(const struct raft *raft, enum raft_room needed);
 bool repair_may_lead(const struct raft *raft); /* rule 11: whoever is damaged does not campaign */
 void repair_tick(struct raft *raft);
 void repair_changed(struct raft *raft); /* gaps, the configuration, the end: ask (again) at once */
+void repair_reread(struct raft *raft, const struct raft_message *message, uint64_t token);
 void repair_damaged(struct raft *raft, const struct raft_event *event);
 void repair_filled(struct raft *raft); /* the fill is durable */
 void repair_reply(struct raft *raft, const struct raft_message *message, uint64_t token);

@@ -222,6 +222,12 @@ static void fetched(struct raft *raft, const struct raft_event *event) {
     }
 }
 
+static void reread(struct raft *raft, const struct raft_message *message, uint64_t token) {
+    if (donated_sane(message) && raft->writes.count < WRITES_MAX) {
+        repair_reread(raft, message, token);
+    }
+}
+
 static void dispatch(struct raft *raft, const struct raft_event *event) {
     switch (event->kind) {
     case RAFT_TICK: tick(raft); break;
@@ -240,6 +246,7 @@ static void dispatch(struct raft *raft, const struct raft_event *event) {
     case RAFT_TRANSFER: transfer_event(raft, event->transfer.target); break;
     case RAFT_GATE: gate(raft, event->gate.may_campaign); break;
     case RAFT_DAMAGED: repair_damaged(raft, event); break;
+    case RAFT_REREAD: reread(raft, event->reread.message, event->reread.token); break;
     case RAFT_END_SETTLED: catchup_settled(raft); break;
     case RAFT_END_DOUBTED: catchup_doubted(raft); break;
     }

@@ -294,6 +294,7 @@ enum raft_event_kind {
     RAFT_TRANSFER,        /* hand leadership over */
     RAFT_GATE,            /* whether this node may campaign (rule 31) */
     RAFT_DAMAGED,         /* entries of this log turned out to be unreadable */
+    RAFT_REREAD,          /* the beginning of the first gap could be read again, here */
     RAFT_END_SETTLED,     /* what `settle_end` asked for is durable */
     RAFT_END_DOUBTED      /* a peer has seen acknowledgements beyond this log's end (rule 17) */
 };
@@ -306,6 +307,12 @@ struct raft_event {
             const struct raft_message *message;
             uint64_t token; /* non-zero; names the payload that came with an append */
         } receive;
+        /* What lies in this log's own files, as a REPAIR_REPLY that nobody has sent: `first`, `count`, `entries`;
+         * `token` as in `receive`. When it is what the gap held, it comes back in `fills` at once. */
+        struct {
+            const struct raft_message *message;
+            uint64_t token;
+        } reread;
         struct {
             const uint32_t *sizes; /* payload bytes of each entry; type ENTRY_COMMAND */
             size_t count;

@@ -488,6 +488,16 @@ void repair_reply(struct raft *raft, const struct raft_message *message, uint64_
     decide(raft);
 }
 
+/* What lies in our own files again needs no proof by another log: it stands where our entry stood. Its terms
+ * have to fit all the same, and a fill that is under way goes first. */
+void repair_reread(struct raft *raft, const struct raft_message *message, uint64_t token) {
+    set_question(raft);
+    if (raft->repair.question.first != 0 && raft->repair.fill_no == 0 &&
+        message->repair_reply.count > 0 && entries_fit(raft, message)) {
+        take(raft, message, token);
+    }
+}
+
 /* ------------------------------------------------------------------ found while running */
 
 static uint64_t term_of(void *arg, uint64_t index) {

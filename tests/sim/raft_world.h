@@ -83,6 +83,8 @@ void world_rot_whole(struct world *world, uint64_t node, uint64_t first,
 void world_scrub(struct world *world, uint64_t node);                   /* finds what is rotten */
 void world_lose_image(struct world *world, uint64_t node, bool budget); /* of a node that is down */
 void world_lose_end(struct world *world, uint64_t node, uint64_t count, bool budget);
+/* So many entries of its first gap can be read again where they lie. */
+void world_reread(struct world *world, uint64_t node, uint64_t count);
 void world_doubt_end(struct world *world, uint64_t node);
 
 /* What lies on the disk of a node that is down: entries 1 .. count of these terms, and the node's term. */
@@ -117,7 +119,7 @@ uint64_t world_term_at(const struct world *world, uint64_t node, uint64_t index)
 
 struct world_counts {
     uint64_t steps, messages, appends, append_entries, heartbeats, resent, ticks;
-    uint64_t rotten, lost_ends, filled, discarded, settled;
+    uint64_t rotten, lost_ends, filled, reread, discarded, settled;
     uint64_t reads_done, reads_failed, leaders, installs, fetches, crashes;
     uint64_t newest_stop; /* the node that stopped last; 0: none */
 };

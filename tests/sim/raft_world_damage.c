@@ -102,7 +102,7 @@ void world_lose_image(struct world *world, uint64_t id, bool budget) {
         }
     }
     for (uint64_t i = 1; i < first; i++) {
-        disk->log.items[i].bad = true;
+        disk->log.items[i].bad = disk->log.items[i].gone = true;
         disk->log.items[i].header = false;
     }
     disk->log.first = 1;
@@ -164,6 +164,43 @@ void w_found(struct world *world, struct w_node *node, uint64_t index) {
     struct raft_event event = {.kind = RAFT_DAMAGED};
     event.damaged.first = event.damaged.last = index;
     w_step(world, node, &event, NULL);
+}
+
+void world_reread(struct world *world, uint64_t id, uint64_t count) {
+    struct w_node *node = w_node(world, id);
+    struct raft_gap gap;
+    if (node->raft == NULL || raft_gaps(node->raft, &gap, 1) == 0) {
+        return;
+    }
+    count = count < gap.last - gap.first + 1 ? count : gap.last - gap.first + 1;
+    for (uint64_t i = 0; i < count; i++) {
+        count = node->disk.log.items[gap.first + i].gone ? i : count;
+    }
+    if (count == 0) {
+        return;
+    }
+    struct w_packet *packet = calloc(1, sizeof *packet);
+    if (packet == NULL || (packet->metas = calloc(count, sizeof *packet->metas)) == NULL ||
+        (packet->ids = calloc(count, sizeof *packet->ids)) == NULL) {
+        abort();
+    }
+    for (uint64_t i = 0; i < count; i++) { /* what a disk does not return, it still has */
+        const struct w_entry *entry = &node->disk.log.items[gap.first + i];
+        packet->metas[i] = (struct raft_entry_meta){
+            .term = entry->term, .size = entry->size, .type = ENTRY_COMMAND};
+        packet->ids[i] = entry->id;
+    }
+    packet->token = ++world->next_token;
+    packet->message.kind = RAFT_REPAIR_REPLY;
+    packet->message.repair_reply.first = gap.first;
+    packet->message.repair_reply.count = (uint32_t)count;
+    packet->message.repair_reply.shared_index = gap.first + count - 1;
+    w_packet_point(packet);
+    struct raft_event event = {.kind = RAFT_REREAD};
+    event.reread.message = &packet->message;
+    event.reread.token = packet->token;
+    w_step(world, node, &event, packet);
+    world->counts.reread += node->update.fill_count > 0 ? count : 0;
 }
 
 void world_doubt_end(struct world *world, uint64_t id) {

@@ -13,6 +13,7 @@ struct w_entry {
     uint32_t size;
     bool bad;    /* cannot be read; in memory: that is known */
     bool header; /* its header can */
+    bool gone;   /* bad, and on this disk it is no more: it was in an image only */
 };
 
 /* A log from index 1; what lies below `first` is not there. */

@@ -97,15 +97,13 @@ void sim_change_apply(struct sim_names *names, const struct sim_change *change) 
 }
 
 void sim_change_begin(struct sim_disk *sim) {
-    for (size_t i = 0; i < sim->inode_count; i++) {
-        sim->inodes[i].name_held = false;
-    }
+    sim->settling++;
 }
 
 bool sim_change_may(struct sim_disk *sim, const struct sim_change *change, bool wanted) {
     struct sim_inode *inode = &sim->inodes[change->inode];
-    inode->name_held = inode->name_held || !wanted;
-    return !inode->name_held;
+    inode->held_in = wanted ? inode->held_in : sim->settling;
+    return inode->held_in != sim->settling;
 }
 
 void sim_change_fini(struct sim_change *change) {
@@ -170,7 +168,7 @@ uint64_t sim_inode_sectors(const struct sim_inode *inode) {
 }
 
 size_t sim_inode_new(struct sim_disk *sim, bool is_dir) {
-    size_t at = 0;
+    size_t at = sim->inodes_used; /* the lowest that is free */
     while (at < sim->inode_count && sim->inodes[at].used) {
         at++;
     }
@@ -179,6 +177,7 @@ size_t sim_inode_new(struct sim_disk *sim, bool is_dir) {
             grow(sim->inodes, &sim->inode_capacity, sim->inode_count + 1, sizeof(*sim->inodes));
         sim->inode_count++;
     }
+    sim->inodes_used = at + 1;
     sim->inodes[at] = (struct sim_inode){.used = true, .is_dir = is_dir, .born = ++sim->born};
     return at;
 }
@@ -204,6 +203,7 @@ void sim_inode_sweep(struct sim_disk *sim) {
             free(inode->dirty);
             free(inode->bad);
             *inode = (struct sim_inode){0};
+            sim->inodes_used = i < sim->inodes_used ? i : sim->inodes_used;
         }
     }
     free(wanted);

@@ -26,7 +26,8 @@ struct sim_inode {
     bool size_dirty; /* truncated since the last sync */
     uint8_t *bad;    /* owned; one for each sector: it cannot be read until it is written whole */
     uint64_t bad_count;
-    bool name_held; /* an earlier change of its name did not reach the medium */
+    uint64_t
+        held_in; /* the `settling` in which an earlier change of its name stayed off the medium */
 };
 
 struct sim_name {
@@ -76,6 +77,8 @@ struct sim_disk {
     struct prng prng;
     struct sim_inode *inodes; /* owned */
     size_t inode_count, inode_capacity;
+    size_t inodes_used; /* all below are */
+    uint64_t settling;  /* of names, from 1 on */
     uint64_t born, file_system;
     struct sim_names cache, medium;
     struct sim_change *changes; /* owned; in order */

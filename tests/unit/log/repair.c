@@ -313,6 +313,86 @@ Test(log_repair, scrubs_step_by_step_and_finds_what_rots) {
     fixture_fini(&f);
 }
 
+static size_t reread(struct fixture *f, uint64_t first, struct entry *out, size_t capacity) {
+    size_t count;
+    cr_assert_eq(log_reread(f->log, first, UINT64_MAX, 1 << 20, out, capacity, &count, &f->why), 0,
+                 "%s", f->why.text);
+    return count;
+}
+
+/* S11: an error that has passed took nothing, and nothing is written for what lies there. */
+Test(log_repair, what_can_be_read_again_is_no_gap) {
+    struct fixture f;
+    twenty(&f, 11);
+    append(&f, 21, 20, 2, 100);
+    sim_disk_fail(f.sim, SIM_READ, 0, LKV_EIO, true);
+    struct log_gap gap = note(&f, 7, 30);
+    cr_assert_eq(gap.first, 7);
+    struct entry got[64];
+    cr_assert_eq(reread(&f, 7, got, 64), 0);
+    sim_disk_heal(f.sim);
+    uint64_t before = sim_disk_fingerprint(f.sim), entries = gap.last - gap.first + 1;
+    cr_assert_eq(reread(&f, 8, got, 64), 0, "no gap begins there");
+    while (log_damaged_entries(f.log) > 0) { /* in parts */
+        uint64_t first = gap.last + 1 - entries;
+        size_t count = reread(&f, first, got, 5);
+        cr_assert(count == (entries < 5 ? entries : 5), "%zu", count);
+        cr_assert_eq(log_regain(f.log, got, count, &f.why), 0, "%s", f.why.text);
+        entries -= count;
+        free_entries(got, count);
+    }
+    cr_expect_eq(sim_disk_fingerprint(f.sim), before);
+    check_entries(&f, 1, 8, 1, 100);
+    check_entries(&f, 9, 40, 2, 100);
+    append(&f, 41, 2, 2, 100);
+    fixture_fini(&f);
+}
+
+/* Rule 11: what does not lie there, whole, as it was found, is not taken. */
+Test(log_repair, takes_nothing_for_readable_that_is_not) {
+    struct fixture f;
+    twenty(&f, 12);
+    spoil(&f, 12, LOG_RECORD_HEADER + 5);
+    sim_disk_fail(f.sim, SIM_READ, 0, LKV_EIO, true);
+    (void)note(&f, 10, 20);
+    sim_disk_heal(f.sim);
+    struct entry got[64];
+    size_t count = reread(&f, 10, got, 64);
+    cr_assert_eq(count, 2, "up to the one that is lost: %zu", count);
+    got[1].term = 1; /* falls */
+    cr_expect_eq(log_regain(f.log, got, 2, &f.why), LKV_EINVAL);
+    got[1].term = 2;
+    struct entry other = entry_of(11, 2, 99), kept = got[1];
+    got[1] = other;
+    cr_expect_eq(log_regain(f.log, got, 2, &f.why), LKV_EDAMAGED);
+    free_entries(&other, 1);
+    got[1] = kept;
+    spoil(&f, 11, 3);
+    cr_expect_eq(log_regain(f.log, got, 2, &f.why), LKV_EDAMAGED);
+    cr_assert_eq(log_regain(f.log, got, 1, &f.why), 0);
+    free_entries(got, 2);
+    cr_expect_eq(reread(&f, 11, got, 64), 0);
+    cr_expect_eq(log_read(f.log, 11, 11, 4096, got, 1, &count, &f.why), LKV_EDAMAGED);
+    check_entries(&f, 10, 10, 2, 100);
+    fixture_fini(&f);
+}
+
+/* Rule 10 */
+Test(log_repair, a_failed_sync_of_what_can_be_read_again_is_final) {
+    struct fixture f;
+    twenty(&f, 13);
+    sim_disk_fail(f.sim, SIM_READ, 0, LKV_EIO, true);
+    (void)note(&f, 20, 20);
+    sim_disk_heal(f.sim);
+    struct entry got[1];
+    cr_assert_eq(reread(&f, 20, got, 1), 1);
+    sim_disk_fail(f.sim, SIM_SYNC, 0, LKV_EIO, false);
+    cr_expect_eq(log_regain(f.log, got, 1, &f.why), LKV_EIO);
+    cr_expect_eq(log_regain(f.log, got, 1, &f.why), LKV_EIO);
+    free_entries(got, 1);
+    fixture_fini(&f);
+}
+
 /* Rule 17 */
 Test(log_repair, remembers_that_its_end_is_doubtful) {
     struct fixture f;

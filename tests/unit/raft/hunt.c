@@ -148,6 +148,10 @@ static void rot(struct hunt *hunt, uint64_t node) {
 static void damage(struct hunt *hunt) {
     uint64_t node = some_node(hunt);
     bool budget = hunt->damage == BUDGET;
+    if (world_is_up(hunt->world, node) && below(hunt, 6) == 0) {
+        world_reread(hunt->world, node, 1 + below(hunt, 6));
+        return;
+    }
     if (world_is_up(hunt->world, node) && below(hunt, 3) == 0) {
         rot(hunt, node);
         if (below(hunt, 2) == 0) {
@@ -304,6 +308,7 @@ static const char *hunt_one(uint64_t seed, enum damage kind, uint64_t *virtual_m
     sum->rotten += counts->rotten;
     sum->lost_ends += counts->lost_ends;
     sum->filled += counts->filled;
+    sum->reread += counts->reread;
     sum->discarded += counts->discarded;
     sum->settled += counts->settled;
     sum->newest_stop += counts->newest_stop != 0;
@@ -331,10 +336,11 @@ static void hunt_many(enum damage kind, uint64_t usual) {
            count, (double)virtual_ms / 3.6e6, sum.steps, sum.messages, sum.leaders, sum.reads_done,
            sum.installs, sum.fetches, sum.crashes);
     if (kind != NO_DAMAGE) {
-        printf("damage: %" PRIu64 " entries rotten, %" PRIu64 " filled, %" PRIu64
-               " discards, %" PRIu64 " ends lost, %" PRIu64 " settled, %" PRIu64
-               " clusters with a stop\n",
-               sum.rotten, sum.filled, sum.discarded, sum.lost_ends, sum.settled, sum.newest_stop);
+        printf("damage: %" PRIu64 " entries rotten, %" PRIu64 " filled (%" PRIu64
+               " read again), %" PRIu64 " discards, %" PRIu64 " ends lost, %" PRIu64
+               " settled, %" PRIu64 " clusters with a stop\n",
+               sum.rotten, sum.filled, sum.reread, sum.discarded, sum.lost_ends, sum.settled,
+               sum.newest_stop);
     }
 }
 

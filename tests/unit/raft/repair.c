@@ -366,6 +366,44 @@ Test(raft_repair, a_fill_that_did_not_hold_leaves_its_gap) {
     close_node(&node);
 }
 
+static bool reread(struct node *node, uint64_t first, const uint64_t *terms, uint32_t count) {
+    struct raft_entry_meta metas[8];
+    for (uint32_t i = 0; i < count; i++) {
+        metas[i] = (struct raft_entry_meta){.term = terms[i], .size = 8, .type = ENTRY_COMMAND};
+    }
+    struct raft_message m = {.kind = RAFT_REPAIR_REPLY};
+    m.repair_reply.first = first;
+    m.repair_reply.count = count;
+    m.repair_reply.shared_index = first + count - 1;
+    m.repair_reply.entries = count > 0 ? metas : NULL;
+    struct raft_event event = {.kind = RAFT_REREAD};
+    event.reread.message = &m;
+    event.reread.token = ++node->token;
+    step(node, event);
+    return node->update.fill_count == 1 && node->update.fills[0].token == node->token &&
+           node->update.fills[0].first == first;
+}
+
+/* Without any peer's word: it stands where our entry stood. */
+Test(raft_repair, takes_back_what_it_can_read_again_itself) {
+    struct node node = open_node(&DAMAGED);
+    const uint64_t all[] = {1, 1, 2, 2}, falling[] = {1, 2, 1, 2}, other[] = {1, 1, 2, 1};
+    cr_expect(!reread(&node, 3, falling, 4) && !reread(&node, 3, other, 4));
+    cr_expect(!reread(&node, 4, all, 2), "not the beginning");
+    cr_expect(!reread(&node, 3, all, 0));
+    cr_assert(reread(&node, 3, all, 2));
+    struct raft_event done = {.kind = RAFT_PERSISTED};
+    done.persisted.write_no = node.update.write.no;
+    cr_expect(!reread(&node, 3, all, 2), "one fill at a time");
+    step(&node, done);
+    cr_expect(status_of(&node).damaged_entries == 2);
+    cr_assert(reread(&node, 5, all + 2, 2));
+    persist(&node);
+    cr_expect(status_of(&node).damaged_entries == 0);
+    cr_expect(!reread(&node, 3, all, 4), "there is no gap");
+    close_node(&node);
+}
+
 static void acknowledge(struct node *node, uint64_t from, uint64_t index) {
     struct raft_message ok = message_of(RAFT_APPEND_REPLY, from, 3);
     ok.append_reply.result = RAFT_APPEND_OK;

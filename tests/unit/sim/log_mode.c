@@ -1,5 +1,6 @@
 /* Log mode on whole nodes: what the world checks of it, played from seeds, and disks that are full when
  * retention has to make room on them. */
+#include "lib/node_repair.h"
 #include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
@@ -148,6 +149,35 @@ Test(sim_log_mode, s27_however_much_room_is_left_nobody_stops) {
         sim_disk_set_capacity(node->disk, UINT64_MAX);
         sim_world_run_ms(play.world, 3000);
         play_put(&play, 0);
+        play_agree(&play);
+        play_end(&play);
+    }
+}
+
+/* Rule 11, S11: reads fail for a while, the scrub notes what it meets, and then they do not. With nobody to ask: alone,
+ * or cut off from the others. */
+Test(sim_log_mode, s11_an_error_of_the_disk_that_passes_leaves_no_gap) {
+    for (size_t nodes = 1; nodes <= 3; nodes += 2) {
+        struct sim_plan plan = plan_of(700 + nodes, nodes);
+        plan.scrub_ms = 1000;
+        struct play play = play_begin(&plan);
+        struct sim_node *node = play_leader(&play, 3000);
+        append_until(&play, node, plan.segment_bytes / 2);
+        node = nodes == 1 ? node : play_follower(&play, node);
+        if (nodes > 1) {
+            sim_isolate(play.world, node->number, UINT64_MAX);
+        }
+        sim_disk_fail(node->disk, SIM_READ, 0, LKV_EIO, true);
+        sim_world_run_ms(play.world, 3000);
+        cr_assert(node_damaged_entries(node->node) > 0, "the scrub has not read");
+        sim_disk_heal(node->disk);
+        sim_world_run_ms(play.world, 20000); /* longer than between two looks */
+        cr_expect(node_damaged_entries(node->node) == 0 && node->node->stop_rc == 0, "%s",
+                  node->node->repair.log_why.text);
+        cr_expect(node->node->repair.filled_ever > 0);
+        if (nodes > 1) {
+            sim_rejoin(play.world, node->number);
+        }
         play_agree(&play);
         play_end(&play);
     }
