@@ -9,7 +9,7 @@
 
 enum {
     FEATURE_LEVEL_FIRST = 1, /* of every new cluster */
-    FEATURE_LEVEL = 1        /* the highest that this program knows */
+    FEATURE_LEVEL = 2        /* the highest that this program knows */
 };
 
 /* The payload of an entry that raises it (docs/FORMATS.md). Returns owned with its crc, or NULL when out

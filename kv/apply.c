@@ -118,12 +118,15 @@ void batch_breathe(struct batch *batch) {
     }
 }
 
+/* Gives back what nobody can ask for any more, up to a bound: large values cost a system call each, and
+ * their pages. Not less than what the call brought in, so that it does not gather. */
 static void collect_versions(struct batch *batch) {
+    uint64_t bytes = CALL_GARBAGE_BYTES + batch->bytes;
     for (size_t versions = 0; versions < CALL_GARBAGE; versions += TURN_KEYS) {
         if (versions > 0) {
             batch_breathe(batch);
         }
-        if (history_collect(batch->store, TURN_KEYS, &batch->dead) < TURN_KEYS) {
+        if (!history_collect(batch->store, TURN_KEYS, &bytes, &batch->dead)) {
             return;
         }
     }
@@ -276,6 +279,7 @@ static int run_turn(struct batch *batch, const struct entry *entries, struct kv_
         if (rc != 0) {
             return rc;
         }
+        batch->bytes += blob_slice(entries[*done].payload).size;
         (*done)++;
     }
     return 0;
@@ -310,6 +314,7 @@ static void batch_init(struct batch *batch, struct kv *kv) {
     batch->stamp = kv->store->shown;
     batch->prepared = 0;
     batch->looked_at = batch->in_turn = 0;
+    batch->bytes = 0;
     batch->dead = NULL;
 }
 

@@ -13,11 +13,12 @@
 #include "kv/store.h"
 
 enum {
-    TURN_ENTRIES = 64,   /* prepared and carried out in one turn */
-    TURN_KEYS = 128,     /* looked at in one turn */
-    CALL_KEYS = 1024,    /* looked at in one call */
-    CALL_GARBAGE = 1024, /* versions looked through in one call */
-    UNFINISHED = 1       /* an effect's return: the call's work is done, the entry's is not */
+    TURN_ENTRIES = 64,                    /* prepared and carried out in one turn */
+    TURN_KEYS = 128,                      /* looked at in one turn */
+    CALL_KEYS = 1024,                     /* looked at in one call */
+    CALL_GARBAGE = 1024,                  /* versions looked through in one call */
+    CALL_GARBAGE_BYTES = 4 * 1024 * 1024, /* of them, beside what the call's entries have */
+    UNFINISHED = 1 /* an effect's return: the call's work is done, the entry's is not */
 };
 
 /* One entry, ready to be carried out. */
@@ -39,6 +40,7 @@ struct batch {
     size_t prepared;
     unsigned looked_at;      /* keys, by what takes longer than a put */
     unsigned in_turn;        /* of them, since readers got in */
+    uint64_t bytes;          /* of the entries that are complete */
     struct kv_version *dead; /* owned; freed when the turn is over */
 };
 

@@ -30,6 +30,7 @@ int queue_reserve(struct version_queue *queue) {
 void queue_add(struct version_queue *queue, struct kv_version *version) {
     ASSERT(queue->last->count < GARBAGE_ITEMS);
     queue->last->items[queue->last->count++] = version;
+    queue->bytes += version_memory(version);
 }
 
 static struct kv_version *queue_first(const struct version_queue *queue) {
@@ -40,6 +41,7 @@ static struct kv_version *queue_first(const struct version_queue *queue) {
 /* One block stays, for the next. */
 static void queue_pop(struct version_queue *queue) {
     struct garbage *block = queue->first;
+    queue->bytes -= version_memory(block->items[block->start]);
     if (++block->start < block->count) {
         return;
     }
@@ -164,18 +166,20 @@ static size_t collect_tombstones(struct store *store, size_t max, uint64_t from,
     return looked_at;
 }
 
-size_t history_collect(struct store *store, size_t max, struct kv_version **dead) {
+bool history_collect(struct store *store, size_t max, uint64_t *bytes, struct kv_version **dead) {
     uint64_t from = history_needed_from(store);
     struct kv_version *version;
     size_t looked_at = collect_tombstones(store, max, from, dead);
-    while (looked_at < max && (version = passed_version(store, from)) != NULL) {
+    while (looked_at<max && * bytes> 0 && (version = passed_version(store, from)) != NULL) {
+        uint64_t memory = version_memory(version);
         if (let_go(store, version, from, dead) != 0) {
-            break;
+            return false;
         }
         queue_pop(&store->history.superseded);
+        *bytes -= memory < *bytes ? memory : *bytes;
         looked_at++;
     }
-    return looked_at;
+    return looked_at == max;
 }
 
 bool history_has_garbage(const struct store *store) {

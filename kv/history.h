@@ -45,6 +45,7 @@ struct garbage {
 struct version_queue {
     struct garbage *first, *last; /* owned list; NULL: nothing was ever added */
     size_t blocks;
+    uint64_t bytes; /* memory of the versions in it */
 };
 
 struct pin {
@@ -82,9 +83,10 @@ uint64_t history_told_from(const struct store *store);
 /* What is made below it nobody can ask for, neither by the state nor by a view, nor waits for it. */
 uint64_t history_needed_from(const struct store *store);
 
-/* Looks through at most `max` versions that may go by the state; those that no pin needs are unlinked
- * and go to `dead`. Returns how many: fewer than `max` when nothing more can be done now. */
-size_t history_collect(struct store *store, size_t max, struct kv_version **dead);
+/* Looks through versions that may go by the state; those that no pin needs are unlinked and go to `dead`.
+ * At most `max` of them, and none after those that take `*bytes` of memory, which is counted down. False:
+ * nothing more can be done now. */
+bool history_collect(struct store *store, size_t max, uint64_t *bytes, struct kv_version **dead);
 
 /* Whether history_collect would find something. */
 bool history_has_garbage(const struct store *store);

@@ -47,11 +47,17 @@ int kv_kept_reason(int rc, uint64_t revision, const struct kv_stamp *stamp, stru
 
 void kv_stats(const struct kv *kv, struct kv_stats *out) {
     unsigned lane = gate_enter(kv->gate);
-    const struct store *store = kv->store;
+    struct store *store = kv->store;
+    (void)pthread_mutex_lock(&store->history.pins_mutex);
+    uint64_t needed_from = history_needed_from(store);
+    (void)pthread_mutex_unlock(&store->history.pins_mutex);
     *out = (struct kv_stats){.keys = store->shown_keys,
                              .sessions = store->sessions.count,
                              .leases = store->leases.count,
                              .versions = store->versions,
+                             .history_memory =
+                                 store->history.superseded.bytes + store->history.tombstones.bytes,
+                             .history_held = needed_from < store->shown.kept_from,
                              .bytes = store->shown_bytes,
                              .revision = store->shown.revision,
                              .kept_from = store->shown.kept_from,

@@ -197,7 +197,9 @@ struct kv_stats {
     uint64_t revision, kept_from; /* as in struct kv_stamp: what a policy of compaction looks at */
     uint64_t sessions;            /* open ones */
     uint64_t leases;
-    uint64_t memory; /* allocated by the engine, estimate */
+    uint64_t memory;         /* allocated by the engine, estimate */
+    uint64_t history_memory; /* of it, by older versions that nobody but the history needs */
+    bool history_held;       /* by a view, which keeps more of it than the state does */
 };
 void kv_stats(const struct kv *kv, struct kv_stats *out);
 

@@ -31,6 +31,7 @@ static int make_write(const struct target *target, const struct kv_command *comm
     if (rc != 0) {
         return rc;
     }
+    (*out)->level = (uint8_t)kv_command_level(command);
     (*out)->command = kv_command_encode(command);
     if ((*out)->command == NULL) {
         request_free(*out);

@@ -125,12 +125,13 @@ void node_turn(struct node *node) {
         node_write_timer(node, node_now(node));
         trim_window(node);
     }
+    bool untidy = node_tidy(node);
     node_close_turn(node);
     node->server_next_ns =
         node->server != NULL ? server_expire(node->server, node_now(node)) : UINT64_MAX;
     node->forward_next_ns = node_forward_expire(node, node_now(node));
     node_set_timer(node);
-    if (node->turn_wanted && !node->finished_loop) {
+    if ((node->turn_wanted || untidy) && !node->finished_loop) {
         loop_wake(node->world.loop); /* also for what a timer has just made the core want */
     }
 }
@@ -155,6 +156,7 @@ void node_set_timer(struct node *node) {
         node->forward_next_ns,
         node->handover_deadline_ns,
         node_session_deadline(node),
+        node_compact_deadline(node),
         sessions_turn(&node->handle, now_ns),
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -180,6 +182,7 @@ static void on_timer(void *arg) {
     }
     node_requests_expire(node, now_ns);
     node_session_look(node, now_ns);
+    node_compact_look(node, now_ns);
 }
 
 static void take_role_requests(struct node *node) {

@@ -97,6 +97,19 @@ struct session_clocks {
     uint64_t worked_ns, looked_ns;
 };
 
+/* What this leader knows of the age of history, and when it looks at it again (node_compact.c). */
+enum { COMPACT_SAMPLES = 16 };
+struct compact {
+    uint64_t term;   /* in which the samples are taken */
+    uint64_t looked; /* revision that was looked at last */
+    uint64_t next_ns;
+    bool proposed; /* one is under way */
+    struct compact_sample {
+        uint64_t at_ns, revision;
+    } samples[COMPACT_SAMPLES]; /* a ring, by number */
+    size_t sample_first, sample_count;
+};
+
 /* Entries that close a gap, on their way to the log thread. */
 struct write_fill {
     struct list_link link;
@@ -251,6 +264,8 @@ struct node {
 
     struct apply_read *fetched_for_apply; /* owned; not all applied yet; NULL: nothing */
     struct session_clocks session_clocks;
+    struct compact compact;
+    bool tidy_wanted; /* the state has memory to give back */
 
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
@@ -373,6 +388,8 @@ void node_write_drop_full(struct node *node); /* closing: what never fitted is g
 /* lib/node_apply.c: replay */
 void node_apply(struct node *node);
 void node_apply_fini(struct node *node);
+/* Once a turn: gives memory back while nothing waits to be applied. True: there is more. */
+bool node_tidy(struct node *node);
 
 /* lib/node_request.c: requests on their way in */
 MUST_USE int node_submit(struct lkv *handle, struct request *request); /* any thread */
@@ -406,6 +423,15 @@ int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capac
 
 /* lib/node_feature.c: the feature level (rule 22) */
 void node_feature_turn(struct node *node);
+/* This leader has a lower level than the write needs. */
+bool node_feature_lacks(const struct node *node, const struct request *request);
+/* True: it may be proposed. Else it was taken: refused, or it waits for the level to rise. */
+bool node_feature_allows(struct node *node, struct request *request);
+void node_feature_refuse(struct node *node, struct request *request);
+
+/* lib/node_compact.c: what the leader gives up of history */
+void node_compact_look(struct node *node, uint64_t now_ns);
+uint64_t node_compact_deadline(const struct node *node);
 
 /* lib/node_session.c: the leader ends sessions that are silent */
 void node_session_touch(struct node *node, uint64_t id);

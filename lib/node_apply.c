@@ -68,10 +68,12 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
             node_session_touch(node, results[i].session);
         }
         finish_waiter(node, &entries[i], &results[i]);
+        kv_result_fini(&results[i]);
         node->bytes_since_image += blob_slice(entries[i].payload).size;
     }
     if (applied > 0) {
         node->applied = entries[applied - 1].index;
+        node->tidy_wanted = node->state->tidy != NULL;
     }
     if (rc != 0) {
         node_stop(node, rc, "%s", why.text);
@@ -164,6 +166,15 @@ static void read_done(struct loop_job *base) {
         node_stop(node, read->rc, "replay: %s", read->why.text);
     }
     read_free(read);
+}
+
+bool node_tidy(struct node *node) {
+    bool waits = node->applied < node->commit && !node->reading_for_apply;
+    if (!node->tidy_wanted || !node->running || node->installing || node->stop_rc != 0 || waits) {
+        return false;
+    }
+    node->tidy_wanted = node->state->tidy(node);
+    return node->tidy_wanted;
 }
 
 void node_apply_fini(struct node *node) {

@@ -27,6 +27,59 @@ static bool may_propose(const struct node *node) {
     return status.noop_index != 0 && node->applied >= status.noop_index;
 }
 
+bool node_feature_lacks(const struct node *node, const struct request *request) {
+    return node->role == RAFT_LEADER && request->level > node->state->feature_level(node);
+}
+
+/* A member that is connected and says that its program does not know the level; or, with `away`, one that
+ * is not connected. NULL: there is none. */
+static const struct peer *holds_down(const struct node *node, uint32_t level, bool away) {
+    for (size_t i = 0; i < node->peer_count; i++) {
+        const struct peer *peer = node->peers[i];
+        bool known = peer->up && peer->hello.member_id == peer->id;
+        if (known ? peer->hello.feature_level < level : away) {
+            return peer;
+        }
+    }
+    return NULL;
+}
+
+void node_feature_refuse(struct node *node, struct request *request) {
+    uint32_t level = request->level;
+    const struct peer *older = holds_down(node, level, false);
+    const struct peer *away = holds_down(node, level, true);
+    bool self = node_knows_level(node) < level;
+    const char *name = self ? node->options.id : older != NULL ? older->name : NULL;
+    if (name != NULL) {
+        request_fail(
+            request, LKV_EUNSUPPORTED,
+            "it begins at feature level %u, the cluster has %u: the program of %s is older", level,
+            node->state->feature_level(node), name);
+    } else {
+        request_fail(request, LKV_EUNSUPPORTED,
+                     "it begins at feature level %u, the cluster has %u: %s%s", level,
+                     node->state->feature_level(node), away != NULL ? away->name : "the entry",
+                     away != NULL ? " has not said what its program knows" : " is on its way");
+    }
+}
+
+/* Rule 22: what a member does not understand would stop it. What a leader has not applied yet may have
+ * raised the level, and a member that has just been started may be about to say that it knows the next
+ * one: that is waited for as a leader is. */
+bool node_feature_allows(struct node *node, struct request *request) {
+    if (!node_feature_lacks(node, request)) {
+        return true;
+    }
+    bool known = node_leads_ready(node) && (node_knows_level(node) < request->level ||
+                                            holds_down(node, request->level, false) != NULL);
+    if (known) {
+        node_feature_refuse(node, request);
+    } else {
+        node_request_again(node, request);
+    }
+    return false;
+}
+
 void node_feature_turn(struct node *node) {
     /* Nearly always there is nothing above the present level, and this is all that is looked at. */
     uint32_t present = node->state->feature_level(node);

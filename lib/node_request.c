@@ -353,7 +353,9 @@ static void route_write(struct node *node, struct request *request) {
     } else if (must_queue(node, request)) {
         node_wait_for_leader(node, request);
     } else if (node->running && node->role == RAFT_LEADER) {
-        queue_write(node, request);
+        if (node_feature_allows(node, request)) { /* it never falls: nor until it has an index */
+            queue_write(node, request);
+        }
     } else if (node->running && node->leader != RAFT_NOBODY) {
         node_forward(node, request);
     } else {
@@ -562,7 +564,8 @@ static bool frees_space(const struct request *request) {
     struct kv_command command;
     return request->op == REQUEST_WRITE &&
            kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
-           (command.op == KV_DELETE || (command.session != 0 && !kv_command_has_keys(&command)));
+           (command.op == KV_DELETE || command.op == KV_COMPACT ||
+            (command.session != 0 && !kv_command_has_keys(&command)));
 }
 
 static void unqueue(struct node *node, struct request *request) {
@@ -710,7 +713,8 @@ void node_append_batch(struct node *node) {
     }
 }
 
-/* Nobody here will learn what became of it, and it takes effect once (rule 26). */
+/* Nobody here will learn what became of it, and it takes effect once (rule 26); or the cluster's feature
+ * level is about to rise. */
 void node_request_again(void *arg, struct request *request) {
     park(arg, request);
 }
@@ -738,7 +742,11 @@ static void expire_parked(struct node *node, uint64_t now_ns, uint64_t *earliest
         if (request->deadline_ns <= now_ns) {
             list_remove(at);
             node->parked_bytes -= request->cost;
-            refuse_no_leader(node, request);
+            if (node_feature_lacks(node, request)) {
+                node_feature_refuse(node, request);
+            } else {
+                refuse_no_leader(node, request);
+            }
         } else if (request->deadline_ns < *earliest) {
             *earliest = request->deadline_ns;
         }

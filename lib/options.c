@@ -85,6 +85,12 @@ enum option_kind {
       "log entries kept behind an image for followers that lag")                                  \
     X(sessions_max, KIND_NUMBER, sessions_max, "4096", 1, KV_SESSIONS_MAX,                        \
       "sessions that may be open in the cluster, as its leader's option says")                    \
+    X(history_revisions, KIND_NUMBER, history_revisions, "100000", 0, UINT64_C(1) << 40,          \
+      "revisions kept behind the newest one; older history is compacted; 0: no limit")            \
+    X(history_ms, KIND_MS, history_ms, "0", 0, UINT64_C(366) * 24 * 3600 * 1000,                  \
+      "ms that history is kept after it was superseded; 0: no limit")                             \
+    X(history_bytes, KIND_BYTES, history_bytes, "64MiB", 0, UINT64_C(1) << 50,                    \
+      "bytes of memory for history, about; beyond it half of the revisions go; 0: no limit")      \
     X(retention_ms, KIND_MS, retention_ms, "0", 0, UINT64_C(10) * 366 * 24 * 3600 * 1000,         \
       "ms after which records of model log may go, in whole segments; 0: never")                  \
     X(retention_bytes, KIND_BYTES, retention_bytes, "0", 0, UINT64_C(1) << 50,                    \

@@ -52,11 +52,14 @@ struct lkv_options {
     uint64_t peer_inflight_requests; /* 512 */
     uint64_t window_bytes;           /* applied entries kept in memory for followers, 8 MiB */
     uint64_t image_log_bytes;        /* log written since the last image before the next, 64 MiB */
-    uint64_t keep_entries;     /* log entries kept behind an image for slow followers, 10000 */
-    uint64_t sessions_max;     /* 4096 */
-    uint64_t retention_ms;     /* of records in log mode; 0: for ever */
-    uint64_t retention_bytes;  /* 0: no limit */
-    uint64_t hold_bytes_max;   /* kept only because of holds, 1 GiB */
+    uint64_t keep_entries;      /* log entries kept behind an image for slow followers, 10000 */
+    uint64_t sessions_max;      /* 4096 */
+    uint64_t history_revisions; /* kept behind the newest, 100000; 0: no limit */
+    uint64_t history_ms;        /* 0: no limit */
+    uint64_t history_bytes;     /* of superseded versions in memory, 64 MiB; 0: no limit */
+    uint64_t retention_ms;      /* of records in log mode; 0: for ever */
+    uint64_t retention_bytes;   /* 0: no limit */
+    uint64_t hold_bytes_max;    /* kept only because of holds, 1 GiB */
     uint64_t ready_timeout_ms; /* a leader that its tails keep from being ready hands over, 10000 */
     uint64_t scrub_ms; /* from one check of what lies on the disk to the next, 24 h; 0: off */
     uint64_t connections_max; /* 1024 */

@@ -32,6 +32,7 @@ struct request {
     enum request_op op;
     bool forwarded; /* came from a follower: answered here or refused, never passed on */
     bool no_park;   /* LKV_ENOLEADER at once instead of waiting for a leader */
+    uint8_t level;  /* REQUEST_WRITE: the feature level that the cluster must have; 0: any */
     enum lkv_read how;
     int range_flags; /* enum lkv_range_flags */
     size_t limit;

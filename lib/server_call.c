@@ -15,6 +15,7 @@ static int out_of_memory(struct reason *why) {
 /* ------------------------------------------------------------------ writes */
 
 static int encode(const struct kv_command *command, struct request *request, struct reason *why) {
+    request->level = (uint8_t)kv_command_level(command);
     request->command = kv_command_encode(command);
     return request->command != NULL ? 0 : out_of_memory(why);
 }
@@ -74,6 +75,7 @@ static int fill_keep(const struct wire_call *call, struct request *request, stru
 /* The leader says how many sessions there may be, whatever its client believes. */
 static int encode_foreign(const struct limits *limits, struct kv_command *command,
                           struct slice bytes, struct request *request, struct reason *why) {
+    request->level = (uint8_t)kv_command_level(command);
     request->session = command->session;
     request->repeatable = !kv_command_has_keys(command) || command->session != 0;
     if (command->op == KV_SESSION_OPEN) {

@@ -53,6 +53,10 @@ struct state_ops {
     int (*apply)(struct node *node, const struct entry *entries, size_t count,
                  struct kv_result *results, size_t *applied, struct reason *why);
 
+    /* Frees a bounded part of what applied entries have left behind; true: there is more. Loop thread.
+     * NULL: none is left behind. */
+    bool (*tidy)(struct node *node);
+
     /* That the entries applied so far have agreed on. Loop thread. */
     uint32_t (*feature_level)(const struct node *node);
 

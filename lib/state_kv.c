@@ -28,6 +28,10 @@ static int apply(struct node *node, const struct entry *entries, size_t count,
     return kv_apply(node->kv, entries, count, results, applied, why);
 }
 
+static bool tidy(struct node *node) {
+    return kv_tidy(node->kv);
+}
+
 /* An image's state is of just its entry. */
 static uint64_t includes(const struct node *node) {
     (void)node;
@@ -154,6 +158,7 @@ const struct state_ops state_kv_ops = {.open = open_state,
                                        .includes = includes,
                                        .catch_up = catch_up,
                                        .apply = apply,
+                                       .tidy = tidy,
                                        .feature_level = feature_level,
                                        .session_at = session_at,
                                        .begin = begin,

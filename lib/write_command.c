@@ -1,7 +1,5 @@
 #include "lib/write_command.h"
 
-#include "base/feature.h"
-
 int write_command_put(const struct limits *limits, struct slice key, struct slice value,
                       struct kv_command *out, struct reason *why) {
     *out = (struct kv_command){.op = KV_PUT, .key = key, .value = value};
@@ -33,17 +31,11 @@ int write_command_delete_range(const struct limits *limits, struct slice from, s
 
 int write_command_check(const struct limits *limits, const struct kv_command *command,
                         struct reason *why) {
-    if (kv_command_level(command) > FEATURE_LEVEL) { /* rule 22: it would stop every member */
-        return reason_set(
-            why, LKV_EUNSUPPORTED,
-            "operation %d begins at feature level %u, nodes of this version go up to %d",
-            command->op, kv_command_level(command), FEATURE_LEVEL);
-    }
     if (command->op == KV_SESSION_EXPIRE) {
         return reason_set(why, LKV_EINVAL, "a session's expiry is its leader's to propose");
     }
-    if (!kv_command_has_keys(command)) {
-        return 0;
+    if (!kv_command_has_keys(command) || command->op == KV_COMPACT) {
+        return kv_command_check(command, why);
     }
     if (command->session != 0 && command->seq == 0) {
         return reason_set(why, LKV_EINVAL, "sequence numbers of a session begin at 1");

@@ -77,6 +77,9 @@ static void set_options(struct sim_node *node) {
     options->window_bytes = plan->window_bytes;
     options->image_log_bytes = plan->image_log_bytes;
     options->keep_entries = plan->keep_entries;
+    options->history_revisions = plan->history_revisions;
+    options->history_ms = plan->history_ms;
+    options->history_bytes = plan->history_bytes;
     options->model = plan->log_mode ? MODEL_LOG : MODEL_KV;
     options->retention_bytes = plan->retention_bytes;
     options->hold_bytes_max = UINT64_MAX; /* holds never lose here */

@@ -80,6 +80,7 @@ struct sim_plan {
     size_t nodes;
     uint64_t heartbeat_ms, election_ms, disk_hang_ms;
     uint64_t segment_bytes, window_bytes, image_log_bytes, keep_entries;
+    uint64_t history_revisions, history_ms, history_bytes;
     uint64_t peer_inflight_bytes, peer_inflight_requests;
     struct sim_net_options net;
     struct sim_disk_latency disk;

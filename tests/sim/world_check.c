@@ -206,6 +206,11 @@ static void compare_state(struct sim_node *node, const struct kv_range *range) {
             world, "%s: %zu keys, %zu are right, revision %" PRIu64 " at %" PRIu64 ", not %" PRIu64,
             node->name, range->count, at, range->stamp.revision, index, revision);
     }
+    uint64_t kept_from = index == 0 ? 2 : world->model.committed[index]->kept_from;
+    if (range->stamp.kept_from != kept_from) {
+        sim_world_fail(world, "%s: history from %" PRIu64 " at %" PRIu64 ", not %" PRIu64,
+                       node->name, range->stamp.kept_from, index, kept_from);
+    }
 }
 
 void sim_check_state(struct sim_node *node) {

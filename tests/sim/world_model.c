@@ -109,7 +109,7 @@ static bool understand(struct sim_entry *seen, struct slice payload) {
         return false;
     }
     seen->command = command;
-    if (!kv_command_has_keys(&command)) {
+    if (!kv_command_has_keys(&command) || command.op == KV_COMPACT) {
         return true;
     }
     if (!sim_key_number(command.key, &seen->key)) {
@@ -206,6 +206,17 @@ static uint64_t delete_range(struct sim_model *model, const struct sim_entry *en
     return count;
 }
 
+static void compact(struct sim_model *model, struct sim_entry *entry) {
+    uint64_t to = entry->command.revision;
+    if (to > model->revision) {
+        entry->rc = LKV_EFUTURE;
+    } else if (to <= model->kept_from) {
+        entry->rc = LKV_ECOMPACTED;
+    } else {
+        model->kept_from = to;
+    }
+}
+
 /* True when the entry is carried out. */
 static bool judge_session(struct sim_model *model, struct sim_entry *entry) {
     bool in_session = entry->command.session != 0 || entry->command.op == KV_SESSION_OPEN;
@@ -252,6 +263,8 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
         put(model, entry);
     } else if (executed && entry->is_delete) {
         entry->count = delete_range(model, entry);
+    } else if (executed && entry->type == ENTRY_COMMAND && entry->command.op == KV_COMPACT) {
+        compact(model, entry);
     }
     keep_history(model, entry);
     entry->revision = model->revision;

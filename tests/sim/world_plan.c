@@ -16,6 +16,7 @@ struct sim_plan sim_plan_calm(uint64_t seed) {
         .window_bytes = 64 * KIB,
         .image_log_bytes = 1024 * KIB,
         .keep_entries = 1000,
+        .history_revisions = 100,
         .peer_inflight_bytes = 1024 * KIB,
         .peer_inflight_requests = 512,
         .net = {.latency_min_ns = 50 * US_NS,
@@ -108,6 +109,13 @@ static void draw_remotes(struct prng *prng, struct sim_plan *plan) {
     plan->more_permille = (uint32_t)PICK(prng, 0, 0, 100, 400);
 }
 
+/* Little of it, or each image is many times as large as what it is about. */
+static void draw_history(struct prng *prng, struct sim_plan *plan) {
+    plan->history_revisions = PICK(prng, 1, 1, 20, 200);
+    plan->history_ms = PICK(prng, 0, 0, 300, 3000);
+    plan->history_bytes = PICK(prng, 0, 0, 4, 64) * KIB;
+}
+
 struct sim_plan sim_plan_swarm(uint64_t seed) {
     struct prng prng = prng_of(seed ^ UINT64_C(0x5eed5eed5eed5eed));
     struct sim_plan plan = sim_plan_calm(seed);
@@ -123,6 +131,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     plan.keep_permille = (uint32_t)PICK(&prng, 0, 0, 100, 900);
     draw_remotes(&prng, &plan);
     plan.read_permille = (uint32_t)PICK(&prng, 0, 100, 300, 700);
+    draw_history(&prng, &plan);
     return plan;
 }
 

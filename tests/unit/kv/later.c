@@ -164,7 +164,7 @@ static void expect_stop(enum entry_type type, struct blob *payload, int rc, cons
 Test(kv_later, rule_22_an_entry_of_a_later_version_stops_the_replica) {
     expect_stop((enum entry_type)5, blob_copy(slice_text("auth")), LKV_EVERSION, "type 5");
     expect_stop((enum entry_type)255, NULL, LKV_EVERSION, "type 255");
-    expect_stop(ENTRY_FEATURE, feature_encode(FEATURE_LEVEL + 1), LKV_EVERSION, "feature level 2");
+    expect_stop(ENTRY_FEATURE, feature_encode(FEATURE_LEVEL + 1), LKV_EVERSION, "feature level 3");
     expect_stop(ENTRY_FEATURE, feature_encode(0), LKV_EPROTOCOL, "malformed");
     expect_stop(ENTRY_FEATURE, NULL, LKV_EPROTOCOL, "malformed");
     static const uint8_t version_2[] = {2, 0, 0, 0, 1, 0, 0, 0};

@@ -150,14 +150,14 @@ Test(lib_client, is_connected_before_the_first_request) {
 
 Test(lib_client, goes_straight_to_the_leader_after_one_redirect) {
     lead(2);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 700; i++) {
         put(1000);
     }
     paper_run(paper);
-    cr_assert_eq(ended(0), 1000);
+    cr_assert_eq(ended(0), 700);
     cr_assert_leq(atomic_load(&hosts[0].calls), 16, "it asks with a few");
     cr_assert_eq(atomic_load(&hosts[1].calls), 0);
-    cr_assert_eq(atomic_load(&hosts[2].calls), 1000);
+    cr_assert_eq(atomic_load(&hosts[2].calls), 700);
     size_t calls = atomic_load(&hosts[0].calls);
     assert_put_works();
     get(1000);

@@ -96,6 +96,9 @@ Test(lib_log_three, nothing_uncommitted_is_ever_read) {
     open_cluster();
     int leader = find_leader(&world);
     struct lkv *db = world.nodes[leader];
+    for (int i = 0; i < 500 && status_number(db, "feature_level") < 2; i++) {
+        (void)usleep(10 * 1000); /* the leader's last entry of its own */
+    }
     uint64_t commit = append(db, "committed");
     close_member(&world, (leader + 1) % NODES);
     close_member(&world, (leader + 2) % NODES);

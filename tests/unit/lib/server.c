@@ -261,23 +261,6 @@ Test(lib_server, proposes_only_commands_that_every_node_can_apply) {
     blob_unref(too_large);
 }
 
-/* Rule 22: a command of a level that this version's nodes do not agree on would stop them all, too. */
-Test(lib_server, rule_22_proposes_nothing_of_a_later_feature_level) {
-    const struct kv_command commands[] = {
-        {.op = KV_COMPACT, .revision = 1},
-        {.op = KV_ADD, .key = slice_text("k"), .delta = 1},
-        {.op = KV_PUT, .key = slice_text("k"), .flags = KV_PREVIOUS}};
-    struct raw *raw = connect_raw(0);
-    for (uint64_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        struct blob *blob = kv_command_encode(&commands[i]);
-        propose(raw, blob_slice(blob));
-        paper_run(paper);
-        assert_reply(raw, i + 1, LKV_EUNSUPPORTED);
-        blob_unref(blob);
-    }
-    cr_assert_eq(atomic_load(&host.calls), 0);
-}
-
 Test(lib_server, refuses_sessions_that_make_no_sense) {
     struct raw *raw = connect_raw(0);
     struct kv_command command = {.op = KV_SESSION_EXPIRE, .session = 1};

@@ -13,6 +13,7 @@ static struct sim_plan plan_with_large_images(uint64_t seed) {
     plan.segment_bytes = 16 * 1024;
     plan.image_log_bytes = 32 * 1024;
     plan.keep_entries = 5;
+    plan.history_revisions = 1;
     plan.net.retransmit_backoff = false;
     return plan;
 }

@@ -12,6 +12,7 @@ static struct play begin(uint64_t seed, uint32_t level, uint32_t read_permille) 
     plan.read_permille = read_permille;
     plan.image_log_bytes = 4096;
     plan.keep_entries = 10;
+    plan.history_revisions = 0; /* nothing is compacted */
     struct play play = {.story = sim_story_new(STORY_LINES, stderr)};
     play.world = sim_world_new(&plan, sim_story_tell, play.story);
     for (size_t i = 0; i < plan.nodes; i++) {

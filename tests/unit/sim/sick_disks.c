@@ -256,6 +256,7 @@ Test(sim_sick_disks, x_c2_a_full_leader_is_replaced_and_rejoins_by_itself) {
 Test(sim_sick_disks, a_digest_does_not_wait_for_a_disk_that_hangs) {
     struct sim_plan plan = plan_with_calls(77, 1);
     plan.image_log_bytes = 1024;
+    plan.history_revisions = 1;
     struct play play = play_begin(&plan);
     struct sim_node *node = play_leader(&play, 3000);
     sim_load_start(play.world);
@@ -265,7 +266,7 @@ Test(sim_sick_disks, a_digest_does_not_wait_for_a_disk_that_hangs) {
     hangs.sync_hang_ns = 2500 * MS_NS;
     sim_disk_set_latency(node->disk, &hangs);
     int late = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 12; i++) {
         late += ask(&play, node, SIM_DIGEST, 0) == (int)LKV_NOT_DONE;
     }
     cr_expect(late > 0, "the disk was not in its way");

@@ -10,6 +10,7 @@ static struct sim_plan plan_of(uint64_t seed) {
     plan.segment_bytes = 16 * 1024;
     plan.image_log_bytes = 32 * 1024;
     plan.keep_entries = 5;
+    plan.history_revisions = 1;
     plan.net.retransmit_backoff = false;
     return plan;
 }
@@ -27,6 +28,10 @@ static struct sim_node *begin_with_laggard(struct play *play) {
     sim_isolate(play->world, laggard->number, UINT64_MAX);
     sim_world_run_ms(play->world, 5000); /* its connections are given up */
     put_all(play);
+    sim_world_run_ms(play->world, 1000); /* what was superseded meanwhile is given up */
+    for (uint32_t key = 0; key < 16; key++) {
+        play_put(play, key); /* and is in no image any more */
+    }
     play->world->net.options.latency_min_ns = 8 * MS_NS;
     play->world->net.options.latency_max_ns = 12 * MS_NS;
     play->world->net.options.window_bytes = 4096;
