@@ -497,7 +497,8 @@ LKV_API LKV_CHECK int lkv_delete_once_submit(struct lkv_session *session, uint64
  *   Order      One handle's appends get their indices in the order of the calls, also across a
  *              change of leader; an append whose outcome is unknown may still appear later. With
  *              the option "connections" above 1 a client keeps this order all the same: appends use
- *              one.
+ *              one. When one in a session finds no room (LKV_EBUSY, LKV_ENOSPACE), those that were
+ *              sent behind it before that was known end as it does.
  *   Batches    The records of one call are contiguous. They are done together; when the outcome is
  *              unknown some of the first ones may be there without the rest, never the other way.
  *   Visible    Reads, tails and spans never pass what a quorum has acknowledged, on any node, nor

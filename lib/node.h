@@ -255,6 +255,7 @@ struct node {
     uint64_t next_expiry_ns;
     struct forward *forward;       /* to the leader, when this node follows */
     struct list_link old_forwards; /* to earlier ones, while they owe answers */
+    uint64_t forwards_opened;
     uint64_t forward_next_ns;
     size_t submit_capacity;
     uint32_t *submit_sizes;
@@ -399,14 +400,22 @@ void node_route(struct node *node, struct request *request);
 void node_append_batch(struct node *node);
 MUST_USE int node_append_accepted(struct node *node, uint64_t first, uint64_t term);
 void node_wait_for_leader(struct node *node, struct request *request);
+void node_requests_expire(struct node *node, uint64_t now_ns);
+void node_requests_fail_all(struct node *node);
+void node_request_again(void *node, struct request *request); /* of `pending`: parks it */
+void node_route_parked(struct node *node);
+
+/* lib/node_forward.c: requests on their way to another node that leads; the order of appends */
 void node_forward(struct node *node, struct request *request); /* to the leader, or refuses */
 void node_leader_changed(struct node *node);
 bool node_forward_owes(const struct node *node); /* answers have not come yet */
 /* Each turn: pings, silence and deadlines of the connection to the leader; when next. */
 uint64_t node_forward_expire(struct node *node, uint64_t now_ns);
-void node_requests_expire(struct node *node, uint64_t now_ns);
-void node_requests_fail_all(struct node *node);
-void node_request_again(void *node, struct request *request); /* of `pending` */
+void node_forward_close(struct node *node);
+/* Where an append goes now: see struct append_place. 0: nowhere. */
+uint64_t node_place(const struct node *node);
+/* An append that would overtake what was submitted before it. */
+bool node_must_wait(const struct node *node, const struct request *request);
 
 /* lib/node_read.c: linearizable and local reads */
 void node_read_add(struct node *node, struct request *request);

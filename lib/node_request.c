@@ -1,6 +1,6 @@
 /* Requests on their way in: from callers' threads through the inbox, from clients' connections
- * directly; then to the leader's log, to the leader's node, or to the list of those that wait for a
- * leader. Whoever takes a request here owes its one final message. */
+ * directly; then to the leader's log, to the leader's node (node_forward.c), or to the list of those that
+ * wait for a leader. Whoever takes a request here owes its one final message. */
 #include "lib/node.h"
 
 #include "base/assert.h"
@@ -72,6 +72,7 @@ static void park(struct node *node, struct request *request) {
         return;
     }
     node->parked_bytes += request->cost;
+    request_unplace(request);
     park_in_order(node, request);
     if (request->deadline_ns < node->next_expiry_ns) {
         node->next_expiry_ns = request->deadline_ns;
@@ -88,6 +89,16 @@ static void refuse_no_leader(struct node *node, struct request *request) {
         request_fail(request, LKV_ENOLEADER, "%s", text);
         return;
     }
+    if (node->leader != RAFT_NOBODY) { /* it waits for something else */
+        bool late = request->deadline_ns <= node_now(node);
+        request_fail(request, late ? LKV_ETIMEOUT : LKV_ENOLEADER,
+                     "the leader of term %llu could not be given it yet: %s",
+                     (unsigned long long)node->term,
+                     request->op == REQUEST_APPEND
+                         ? "appends before it are with an earlier one, or it is out of reach"
+                         : "it is out of reach");
+        return;
+    }
     bool refused = node->refusal.text[0] != '\0';
     request_fail(request, LKV_ENOLEADER, "no leader is known in term %llu%s%s",
                  (unsigned long long)node->term, refused ? "; refused by " : "",
@@ -102,7 +113,7 @@ void node_wait_for_leader(struct node *node, struct request *request) {
     }
 }
 
-static void route_parked(struct node *node) {
+void node_route_parked(struct node *node) {
     struct list_link waiting;
     list_init(&waiting);
     struct list_link *link;
@@ -116,201 +127,6 @@ static void route_parked(struct node *node) {
     }
 }
 
-/* ------------------------------------------------------------------ forwarding to the leader */
-
-/* The connection to one leader. */
-struct forward {
-    struct list_link link; /* of node->old_forwards, once another leads */
-    struct node *node;
-    struct remote *remote;
-    char address[ADDRESS_SIZE];
-    bool broken; /* closed at the turn's end, not inside its own callback */
-};
-
-/* The leader did not take it; another one may. Who wants to hear that at once (a client) asks again
- * itself, and keeps its appends in order by what it has heard of: one that was kept back here would be
- * overtaken by those that come behind it. */
-static void ask_again(struct node *node, struct request *request, const char *why) {
-    if (request->no_park) {
-        request_fail(request, LKV_ENOLEADER,
-                     "it was passed on to the leader, which did not take it: %s", why);
-    } else {
-        park(node, request);
-    }
-}
-
-static void on_forward_lost(void *arg, struct request *request, bool sent, int rc) {
-    struct node *node = ((struct forward *)arg)->node;
-    bool again = !sent || request_may_repeat(request);
-    request->maybe_done = request->maybe_done || sent;
-    if (!again) {
-        request_fail(request, LKV_EUNKNOWN, "the leader's answer did not come (%s)",
-                     error_text(rc));
-    } else if (node->closing) {
-        request_fail(request, LKV_ECLOSED, "closed before it was sent");
-    } else if (rc == LKV_ETIMEOUT) {
-        request_fail(request, LKV_ETIMEOUT, "timed out before it reached the leader");
-    } else {
-        ask_again(node, request, error_text(rc));
-    }
-}
-
-static void on_forward_refused(void *arg, struct request *request) {
-    struct node *node = ((struct forward *)arg)->node;
-    char why[REASON_SIZE];
-    (void)snprintf(why, sizeof(why), "%s", lkv_msg_text(request->reply));
-    msg_clear(request->reply);
-    ask_again(node, request, why);
-}
-
-static void on_forward_up(void *arg) {
-    struct forward *forward = arg;
-    forward->node->turn_wanted = true;
-}
-
-static void on_forward_down(void *arg, int rc) {
-    struct forward *forward = arg;
-    (void)rc;
-    forward->broken = true;
-    forward->node->turn_wanted = true;
-}
-
-static void close_forward(struct forward *forward) {
-    list_remove(&forward->link);
-    if (forward->node->forward == forward) {
-        forward->node->forward = NULL;
-    }
-    remote_close(forward->remote);
-    mem_free(forward);
-}
-
-/* The leader is at another address now, or here. What was sent to the old one may yet be answered: it
- * need not be unknown. */
-static void leave_forward(struct node *node) {
-    struct forward *forward = node->forward;
-    if (remote_up(forward->remote) && remote_in_flight(forward->remote) > 0) {
-        list_push_back(&node->old_forwards, &forward->link);
-        node->forward = NULL;
-    } else {
-        close_forward(forward);
-    }
-}
-
-static bool open_forward(struct node *node, const struct peer *leader) {
-    if (node->forward != NULL && strcmp(node->forward->address, leader->address) != 0) {
-        leave_forward(node);
-    }
-    if (node->forward != NULL) {
-        return !node->forward->broken;
-    }
-    struct forward *forward = mem_calloc(1, sizeof(*forward));
-    if (forward == NULL) {
-        return false;
-    }
-    list_init(&forward->link);
-    forward->node = node;
-    (void)snprintf(forward->address, sizeof(forward->address), "%s", leader->address);
-    struct remote_events events = {.on_up = on_forward_up,
-                                   .on_down = on_forward_down,
-                                   .on_lost = on_forward_lost,
-                                   .on_refused = on_forward_refused,
-                                   .arg = forward};
-    if (remote_open(&forward->remote, node->world.loop, node->world.net, leader->address,
-                    &events) != 0) {
-        mem_free(forward);
-        return false;
-    }
-    node->forward = forward;
-    return true;
-}
-
-static void refuse_not_leader(struct node *node, struct request *request) {
-    struct peer *leader = peer_by_id(node, node->leader);
-    if (leader != NULL) {
-        msg_set_str(request->reply, "leader", leader->name);
-        msg_set_str(request->reply, "leader_address", leader->address);
-    }
-    request_fail(request, LKV_ENOTLEADER, "%s is not the leader; it is %s at %s", node->options.id,
-                 leader != NULL ? leader->name : "?", leader != NULL ? leader->address : "?");
-}
-
-static bool is_parked_before(const struct node *node, uint64_t order) {
-    for (const struct list_link *at = node->parked.next; at != &node->parked; at = at->next) {
-        const struct request *request = LIST_ITEM(at, struct request, link);
-        if (request->op == REQUEST_APPEND) { /* the first one of them has the lowest order */
-            return request->order < order;
-        }
-    }
-    return false;
-}
-
-/* Behind those of the same caller that were submitted before it: they wait for a leader, or are with an
- * earlier one, which may refuse them yet, or were appended here by a leader that was replaced and will
- * be sent again. (A client keeps its own order.) */
-static bool must_queue(const struct node *node, const struct request *request) {
-    if (request->op != REQUEST_APPEND || request->forwarded || request->no_park) {
-        return false;
-    }
-    bool earlier =
-        is_parked_before(node, request->order) || pending_owes(&node->pending, request->order);
-    if (node->role == RAFT_LEADER && node->forward != NULL) { /* it has just become that */
-        earlier = earlier || remote_appends_in_flight(node->forward->remote) > 0;
-    }
-    for (const struct list_link *at = node->old_forwards.next;
-         !earlier && at != &node->old_forwards; at = at->next) {
-        const struct forward *forward = LIST_ITEM(at, struct forward, link);
-        earlier = remote_appends_in_flight(forward->remote) > 0;
-    }
-    return earlier;
-}
-
-void node_forward(struct node *node, struct request *request) {
-    struct peer *leader = peer_by_id(node, node->leader);
-    if (request->forwarded || !node->options.forward || leader == NULL) {
-        refuse_not_leader(node, request);
-        return;
-    }
-    if (!open_forward(node, leader)) {
-        node_wait_for_leader(node, request);
-        return;
-    }
-    /* Another leader than the last: what the old one did not take may just have come back. */
-    if (must_queue(node, request) || remote_would_overtake(node->forward->remote, request)) {
-        park(node, request);
-        return;
-    }
-    int rc = remote_submit(node->forward->remote, request);
-    if (rc != 0) {
-        request_fail(request, rc, "cannot forward to the leader: %s", error_text(rc));
-    }
-}
-
-static uint64_t expire_forward(struct forward *forward, uint64_t now_ns) {
-    uint64_t next_ns = remote_expire(forward->remote, now_ns);
-    bool old = forward->node->forward != forward;
-    if (forward->broken || (old && remote_in_flight(forward->remote) == 0)) {
-        close_forward(forward);
-        return UINT64_MAX;
-    }
-    return next_ns;
-}
-
-uint64_t node_forward_expire(struct node *node, uint64_t now_ns) {
-    uint64_t next_ns = node->forward != NULL ? expire_forward(node->forward, now_ns) : UINT64_MAX;
-    struct list_link *next;
-    for (struct list_link *at = node->old_forwards.next; at != &node->old_forwards; at = next) {
-        next = at->next;
-        uint64_t at_ns = expire_forward(LIST_ITEM(at, struct forward, link), now_ns);
-        next_ns = at_ns < next_ns ? at_ns : next_ns;
-    }
-    return next_ns;
-}
-
-bool node_forward_owes(const struct node *node) {
-    return !list_empty(&node->old_forwards) ||
-           (node->forward != NULL && remote_in_flight(node->forward->remote) > 0);
-}
-
 /* ------------------------------------------------------------------ the leader's own log */
 
 static size_t entries_of(const struct request *request) {
@@ -321,6 +137,7 @@ static void queue_write(struct node *node, struct request *request) {
     if (request->session != 0) {
         node_session_touch(node, request->session); /* heard, whatever becomes of it */
     }
+    request_place(request, node_place(node));
     list_push_back(&node->submits, &request->link);
     node->submit_count++;
     node->submit_entries += entries_of(request);
@@ -350,7 +167,7 @@ static void route_write(struct node *node, struct request *request) {
     }
     if (is_fenced_off(node, request)) {
         refuse_term(node, request);
-    } else if (must_queue(node, request)) {
+    } else if (node_must_wait(node, request)) {
         node_wait_for_leader(node, request);
     } else if (node->running && node->role == RAFT_LEADER) {
         if (node_feature_allows(node, request)) { /* it never falls: nor until it has an index */
@@ -719,20 +536,7 @@ void node_request_again(void *arg, struct request *request) {
     park(arg, request);
 }
 
-/* ------------------------------------------------------------------ changes and deadlines */
-
-void node_leader_changed(struct node *node) {
-    node->leader_moved = false;
-    const struct peer *leader = peer_by_id(node, node->leader);
-    bool moved = node->leader == node->identity.member_id ||
-                 (leader != NULL && node->forward != NULL &&
-                  strcmp(node->forward->address, leader->address) != 0);
-    if (node->forward != NULL &&
-        moved) { /* before anything is sent to the new one: it comes back */
-        leave_forward(node);
-    }
-    route_parked(node);
-}
+/* ------------------------------------------------------------------ deadlines */
 
 static void expire_parked(struct node *node, uint64_t now_ns, uint64_t *earliest) {
     struct list_link *next;
@@ -765,7 +569,7 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
         node->next_expiry_ns = earliest;
     }
     if (now_ns >= node->park_retry_ns) {
-        route_parked(node);
+        node_route_parked(node);
     }
 }
 
@@ -781,11 +585,6 @@ void node_requests_fail_all(struct node *node) {
     node->parked_bytes = 0;
     node_read_fail_all(node, LKV_ECLOSED, "the node was closed");
     node_once_close(node);
-    if (node->forward != NULL) {
-        close_forward(node->forward);
-    }
-    while (!list_empty(&node->old_forwards)) {
-        close_forward(LIST_ITEM(node->old_forwards.next, struct forward, link));
-    }
+    node_forward_close(node);
     pending_fail_all(&node->pending, "the node was closed");
 }

@@ -42,7 +42,7 @@ struct remote {
     struct buffer scratch; /* the request being encoded */
     struct slice *records; /* owned: of the append being encoded */
     size_t record_capacity;
-    uint64_t refused_appends;   /* that were answered so far: docs/formats/client-rpc.md says why */
+    uint64_t refused_appends;   /* as the node told: docs/formats/client-rpc.md says why */
     struct list_link unsent;    /* waits for the connection: nothing of it was written */
     struct list_link in_flight; /* written */
     struct slot *slots;         /* owned */
@@ -197,6 +197,11 @@ static void answer_lost(struct request *request) {
     request_fail(request, read ? LKV_ENOMEM : LKV_EUNKNOWN, "out of memory for the answer");
 }
 
+/* Told, not counted: the answer to one that has timed out here may not be seen. */
+static void hear_refusals(struct remote *remote, const struct lkv_msg *reply) {
+    (void)lkv_msg_u64(reply, "refusals", &remote->refused_appends);
+}
+
 static int take_reply(struct remote *remote, struct request *request, struct slice frame) {
     struct reason why = {{0}};
     int rc = wire_read_reply(remote->decoder, frame, request->reply, &why);
@@ -204,18 +209,28 @@ static int take_reply(struct remote *remote, struct request *request, struct sli
         return rc; /* it is lost with the connection */
     }
     delist(remote, request);
+    hear_refusals(remote, request->reply);
     if (rc == LKV_ENOMEM) {
         msg_clear(request->reply);
         answer_lost(request);
     } else if (remote_is_refusal(request->reply->rc) || is_doubt(request)) {
-        /* Told, not counted: the answer to one that has timed out here is not seen. */
-        (void)lkv_msg_u64(request->reply, "refusals", &remote->refused_appends);
         remote->events.on_refused(remote->events.arg, request);
     } else {
         remote->answers++;
         request_finish(request);
     }
     return 0;
+}
+
+/* Of one that has timed out here, mostly. What it says of refusals holds for the next one that is sent. */
+static void take_stray(struct remote *remote, struct slice frame) {
+    struct lkv_msg *reply = msg_new(LKV_REPLY, NULL);
+    struct reason why = {{0}};
+    if (reply != NULL && wire_read_reply(remote->decoder, frame, reply, &why) == 0) {
+        hear_refusals(remote, reply);
+    }
+    lkv_msg_free(reply);
+    remote->strays++;
 }
 
 static int take_frame(void *arg, struct slice frame) {
@@ -230,7 +245,7 @@ static int take_frame(void *arg, struct slice frame) {
     if (request != NULL) {
         rc = take_reply(remote, request, frame);
     } else if (number != PING_NUMBER) {
-        remote->strays++;
+        take_stray(remote, frame);
     }
     return remote->conn != NULL ? rc : LKV_ECLOSED;
 }

@@ -115,6 +115,27 @@ size_t request_records_cost(const struct request *request) {
     return cost;
 }
 
+bool request_is_apart(const struct request *request, uint64_t at) {
+    const struct append_place *place = request->place;
+    return place != NULL && place->under_way > 0 && place->at != at;
+}
+
+void request_place(struct request *request, uint64_t at) {
+    if (request->place != NULL) {
+        request->place->under_way += request->placed ? 0 : 1;
+        request->place->at = at;
+        request->placed = true;
+    }
+}
+
+void request_unplace(struct request *request) {
+    if (request->placed) {
+        ASSERT(request->place->under_way > 0);
+        request->place->under_way--;
+        request->placed = false;
+    }
+}
+
 /* Before the final message is seen: whoever answers it with the next request finds room. */
 static void uncount(struct request *request) {
     if (request->held != NULL) {
@@ -139,6 +160,7 @@ static void admit_doubt(struct request *request) {
 
 void request_finish(struct request *request) {
     uncount(request);
+    request_unplace(request);
     admit_doubt(request);
     if (request->in_session != NULL) {
         session_answer(request);

@@ -25,6 +25,13 @@ enum request_op {
     REQUEST_SESSION_KEEP /* the leader is to know that `session` lives on */
 };
 
+/* Where the appends of one connection are that are not answered yet: in this node's log of one term, or on
+ * the way to one leader. There each is behind the one before it; from two places they come in any order. */
+struct append_place {
+    size_t under_way;
+    uint64_t at; /* valid while under_way > 0 */
+};
+
 struct request {
     struct list_link link;      /* the list of its present holder */
     struct list_link expiry;    /* of its holder's struct deadlines */
@@ -33,6 +40,7 @@ struct request {
     bool forwarded; /* came from a follower: answered here or refused, never passed on */
     bool no_park;   /* LKV_ENOLEADER at once instead of waiting for a leader */
     uint8_t level;  /* REQUEST_WRITE: the feature level that the cluster must have; 0: any */
+    bool placed;    /* counted in `place` */
     enum lkv_read how;
     int range_flags; /* enum lkv_range_flags */
     size_t limit;
@@ -49,6 +57,8 @@ struct request {
     struct lkv_session *in_session; /* owned reference, or NULL: is told the answer */
     uint64_t seq;                   /* in there */
 
+    /* Of the connection that an append came from; NULL: this handle's own. */
+    struct append_place *place;
     struct blob **records; /* owned, with references; REQUEST_APPEND; in a session behind headers */
     size_t record_count;   /* also when the log has taken the references */
     uint64_t acked_below;  /* REQUEST_APPEND in a session */
@@ -90,6 +100,12 @@ MUST_USE int request_set_records_once(struct request *request, const struct slic
 
 /* The i-th of them as its caller gave it. */
 struct slice request_record(const struct request *request, size_t i);
+
+/* True: an append of the same connection, or this one itself before, is at another place than `at`, from
+ * which it may yet come back: this one must not go there now. */
+bool request_is_apart(const struct request *request, uint64_t at);
+void request_place(struct request *request, uint64_t at);
+void request_unplace(struct request *request); /* finishing does it too */
 
 /* What they hold in memory; 0 for other operations. */
 size_t request_records_cost(const struct request *request);

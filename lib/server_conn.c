@@ -101,13 +101,24 @@ static void resume_later(struct server_conn *conn) {
     }
 }
 
-/* The sender of many appends at once is told how many of them were refused so far, or are in doubt and in a
- * session: both come again. */
-static void count_refused(struct server_conn *conn, const struct request *request,
-                          struct lkv_msg *reply) {
-    bool doubt = request->session != 0 && reply->rc == LKV_EUNKNOWN;
-    if (remote_is_refusal(reply->rc) || doubt) {
-        conn->refused_appends++;
+/* Counts the appends that may come again: refused ones of which another node may think otherwise, and in a
+ * session (rule 26) all that may yet be done, since their sender repeats them when this answer is lost. */
+static void count_refused(struct server_conn *conn, bool in_session, int rc) {
+    if (!remote_is_refusal(rc) && !(in_session && error_retryable(rc))) {
+        return;
+    }
+    /* What the node lacks it lacks for those behind it too: they end alike, at once. */
+    bool lacks = !remote_is_refusal(rc) && rc != LKV_EUNKNOWN && rc != LKV_ETIMEOUT;
+    conn->refused_appends++;
+    conn->refused_rc = lacks ? rc : LKV_ENOLEADER;
+}
+
+/* The sender of many appends at once is told how many of them were refused so far: what a leader that they
+ * were passed on to has counted is of another connection. */
+static void tell_refused(struct server_conn *conn, const struct request *request,
+                         struct lkv_msg *reply) {
+    count_refused(conn, request->session != 0, reply->rc);
+    if (reply->rc != 0) {
         msg_set_u64(reply, "refusals", conn->refused_appends);
     }
 }
@@ -125,7 +136,7 @@ static void on_finish(struct request *request) {
     struct lkv_msg *reply = request->reply;
     request->reply = NULL;
     if (request->op == REQUEST_APPEND) {
-        count_refused(conn, request, reply);
+        tell_refused(conn, request, reply);
     }
     conn->pending++; /* closing may not free it yet */
     server_reply(conn, (uint64_t)(uintptr_t)request->tag, reply);
@@ -152,7 +163,9 @@ static int submit(struct server_conn *conn, const struct wire_call *call, struct
     struct server *server = conn->server;
     struct request *request;
     if (overtakes(conn, call)) {
-        return reason_set(why, LKV_ENOLEADER, "an earlier append of this connection was refused");
+        return reason_set(why, conn->refused_rc,
+                          "an earlier append of this connection was refused (%s)",
+                          error_text(conn->refused_rc));
     }
     int rc = server_call_request(call, &server->limits, &request, why);
     if (rc != 0) {
@@ -161,6 +174,7 @@ static int submit(struct server_conn *conn, const struct wire_call *call, struct
     request->deadline_ns = deadline_of(server, call);
     request->on_finish = on_finish;
     request->owner = conn;
+    request->place = request->op == REQUEST_APPEND ? &conn->appends : NULL;
     request->tag = (void *)(uintptr_t)call->number;
     size_t cost = request->cost;
     bool page = request->op == REQUEST_RANGE;
@@ -192,7 +206,9 @@ static int take_frame(void *arg, struct slice frame) {
     }
     if (rc != 0 || call.method == WIRE_PING) {
         if (conn->net != NULL) {
-            conn->refused_appends += call.method == WIRE_APPEND && remote_is_refusal(rc);
+            if (call.method == WIRE_APPEND) {
+                count_refused(conn, call.session != 0, rc);
+            }
             server_reply_error(conn, call.number, rc, &why);
         }
     }
@@ -285,6 +301,7 @@ struct server_conn *server_conn_new(struct server *server, struct net_conn *net)
     conn->server = server;
     conn->net = net;
     conn->taken_bytes = UINT64_MAX;
+    conn->refused_rc = LKV_ENOLEADER;
     wire_input_init(&conn->input);
     list_init(&conn->held);
     list_init(&conn->resume);

@@ -54,6 +54,8 @@ struct server_conn {
     size_t work_pages;     /* of them, ranges */
     struct list_link held; /* finished replies that wait for room, number in the tag */
     uint64_t refused_appends;
+    int refused_rc;              /* of what is behind the last of them */
+    struct append_place appends; /* of its requests in work */
 
     uint64_t frame_since_ns; /* a frame is half here since; 0: none is */
     size_t output_bytes;     /* queued, as counted in the server's */

@@ -124,6 +124,14 @@ void host_answer_kept(struct host *host) {
     }
 }
 
+void host_fail_kept(struct host *host, int rc) {
+    struct list_link *link;
+    while ((link = list_pop_front(&host->kept)) != NULL) {
+        host->kept_count--;
+        request_fail(LIST_ITEM(link, struct request, link), rc, NULL);
+    }
+}
+
 /* ------------------------------------------------------------------ connections */
 
 /* One that has said nothing yet. */

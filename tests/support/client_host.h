@@ -45,6 +45,7 @@ void host_open(struct host *host, struct host_store *store, struct loop *loop, s
                const char *address, const struct server_options *options);
 void host_close(struct host *host); /* what it kept ends as LKV_ECLOSED */
 void host_answer_kept(struct host *host);
+void host_fail_kept(struct host *host, int rc);
 uint64_t host_turn(struct host *host); /* at each turn's end, also when closed: when next */
 
 #endif

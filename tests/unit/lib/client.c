@@ -61,7 +61,7 @@ static void lead(size_t leader) {
 static void start_client(const char *endpoints) {
     struct lkv_options *options = lkv_options_new();
     cr_assert_eq(lkv_options_set(options, "endpoints", endpoints), 0);
-    cr_assert_eq(lkv_options_set(options, "inflight_bytes_max", "1MiB"), 0);
+    cr_assert_eq(lkv_options_set(options, "inflight_bytes_max", "1200KiB"), 0);
     cr_assert_eq(client_new(&client, options, NULL), 0);
     lkv_options_free(options);
     struct loop_events events = client_events(client);

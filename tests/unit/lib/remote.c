@@ -225,6 +225,39 @@ Test(lib_remote, takes_no_late_reply_for_that_of_a_later_request) {
     cr_assert_eq(seen.finished_rev, 3, "the second write's");
 }
 
+static void append(uint64_t timeout_ms) {
+    const struct session_call numbers = {.id = 7, .seq = 1, .acked_below = 1};
+    const struct slice record = slice_text("r");
+    struct request *request = request_new(REQUEST_APPEND);
+    cr_assert_eq(request_set_records_once(request, &record, 1, &numbers), 0);
+    request->deadline_ns = paper_now_ns(paper) + timeout_ms * MS;
+    request->on_finish = on_finish;
+    cr_assert_eq(remote_submit(remote, request), 0);
+    loop_wake(loop);
+}
+
+/* Otherwise the next one would be taken for one behind it, and refused as it was, whenever it is sent. */
+Test(lib_remote, hears_of_refusals_in_late_replies_and_final_ones) {
+    atomic_store(&host.role, HOST_SILENT);
+    append(100);
+    paper_advance(paper, 110);
+    cr_assert_eq(seen.lost, 1);
+    host_fail_kept(&host, LKV_EBUSY);
+    paper_run(paper);
+    cr_assert_eq(remote_strays(remote), 1);
+    append(5000);
+    paper_run(paper);
+    cr_assert_eq(host.kept_count, 1);
+    host_fail_kept(&host, LKV_ENOSPACE);
+    paper_run(paper);
+    cr_assert_eq(seen.finished, 1);
+    cr_assert_eq(seen.finished_rc, LKV_ENOSPACE);
+    append(5000);
+    paper_run(paper);
+    cr_assert_eq(host.kept_count, 1);
+    cr_assert_eq(seen.refused, 0);
+}
+
 Test(lib_remote, loses_everything_when_the_connection_breaks) {
     atomic_store(&host.role, HOST_SILENT);
     put_many(5);

@@ -296,6 +296,90 @@ Test(lib_server, answers_what_it_cannot_do_and_goes_on) {
     assert_reply(raw, 4, 0);
 }
 
+static void append(struct raw *raw, uint64_t session, uint64_t refusals) {
+    static const struct slice record = {(const uint8_t *)"r", 1};
+    call(raw, (struct wire_call){.method = WIRE_APPEND,
+                                 .records = &record,
+                                 .record_count = 1,
+                                 .session = session,
+                                 .seq = session != 0 ? raw->numbers + 1 : 0,
+                                 .acked_below = session != 0 ? 1 : 0,
+                                 .refusals = refusals});
+    paper_run(paper);
+}
+
+static void assert_refusals(struct raw *raw, uint64_t number, int rc, uint64_t refusals) {
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    uint64_t told = UINT64_MAX;
+    cr_assert_eq(next_reply(raw, msg), number);
+    cr_assert_eq(lkv_msg_rc(msg), rc, "%s: %s", error_name(lkv_msg_rc(msg)), lkv_msg_text(msg));
+    cr_assert(lkv_msg_u64(msg, "refusals", &told) && told == refusals, "%llu",
+              (unsigned long long)told);
+    lkv_msg_free(msg);
+}
+
+/* Rule 26: its answer may be lost, and then it comes again. Here LKV_EUNSUPPORTED is what the host says of every
+ * append that comes so far. */
+Test(lib_server, nothing_goes_past_an_append_in_a_session_that_found_no_room) {
+    struct raw *raw = connect_raw(0);
+    atomic_store(&host.role, HOST_FULL);
+    append(raw, 0, 0);
+    append(raw, 7, 0);
+    atomic_store(&host.role, HOST_LEADER);
+    append(raw, 7, 0);
+    append(raw, 0, 1);
+    size_t calls = atomic_load(&host.calls);
+    append(raw, 0, 2);
+    cr_assert_eq(atomic_load(&host.calls), calls + 1);
+    assert_reply(raw, 1, LKV_EBUSY); /* without a session nobody sends it again */
+    assert_refusals(raw, 2, LKV_EBUSY, 1);
+    assert_refusals(raw, 3, LKV_EBUSY, 2); /* behind it, sent before that was known */
+    assert_refusals(raw, 4, LKV_EBUSY, 2);
+    assert_refusals(raw, 5, LKV_EUNSUPPORTED, 2);
+}
+
+Test(lib_server, an_append_behind_one_that_may_be_done_elsewhere_is_to_be_tried_again) {
+    struct raw *raw = connect_raw(0);
+    atomic_store(&host.role, HOST_SILENT);
+    append(raw, 7, 0);
+    append(raw, 7, 0);
+    append(raw, 7, 0);
+    host_fail_kept(&host, LKV_EUNKNOWN);
+    append(raw, 0, 2);
+    append(raw, 0, 5);
+    append(raw, 0, 5);
+    host_fail_kept(&host, LKV_ENOTLEADER);
+    host_fail_kept(&host, LKV_ETERM);
+    paper_run(paper);
+    for (uint64_t number = 1; number <= 3; number++) {
+        assert_refusals(raw, number, LKV_EUNKNOWN, number);
+    }
+    assert_refusals(raw, 4, LKV_ENOLEADER, 4);
+    assert_refusals(raw, 5, LKV_ENOLEADER, 5);
+    assert_refusals(raw, 6, LKV_ENOTLEADER, 6);
+}
+
+/* What is decided for ever may be said as often as it is asked. */
+Test(lib_server, an_append_whose_term_has_passed_stops_nobody) {
+    struct raw *raw = connect_raw(0);
+    atomic_store(&host.role, HOST_SILENT);
+    append(raw, 7, 0);
+    host_fail_kept(&host, LKV_ETERM);
+    append(raw, 7, 0);
+    cr_assert_eq(host.kept_count, 1);
+    host_answer_kept(&host);
+    paper_run(paper);
+    assert_refusals(raw, 1, LKV_ETERM, 0);
+    assert_refusals(raw, 2, LKV_EUNSUPPORTED, 0);
+}
+
+/* Of a sender that has counted wrongly. */
+Test(lib_server, refusals_that_never_were_are_refused) {
+    struct raw *raw = connect_raw(0);
+    append(raw, 0, 3);
+    assert_refusals(raw, 1, LKV_ENOLEADER, 1);
+}
+
 Test(lib_server, passes_flags_and_timeouts_on) {
     struct raw *raw = connect_raw(0);
     atomic_store(&host.role, HOST_SILENT);
