@@ -55,7 +55,8 @@ enum lkv_outcome {
     X(LKV_EANSWERED, -35, LKV_UNKNOWN, false, "its session has forgotten what it answered")  \
     X(LKV_ENUMBER, -36, LKV_NOT_DONE, false, "the value is not a number of 64 bits")         \
     X(LKV_EOVERFLOW, -37, LKV_NOT_DONE, false, "the result is beyond a number of 64 bits")   \
-    X(LKV_ELEASE, -38, LKV_NOT_DONE, false, "unknown or expired lease")
+    X(LKV_ELEASE, -38, LKV_NOT_DONE, false, "unknown or expired lease")                      \
+    X(LKV_EVIEW, -39, LKV_NOT_DONE, false, "the view is too old, or closed")
 
 enum lkv_error {
 #define LKV_ERROR_ENUM(name, number, outcome, retryable, text) name = number,

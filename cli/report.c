@@ -29,6 +29,7 @@ enum exit_code exit_of(int rc) {
     case LKV_EBUSY:
     case LKV_ENOSPACE:
     case LKV_ECOMPACTED:
+    case LKV_EVIEW:
     case LKV_ETERM:
     case LKV_ETRUNCATED:
     case LKV_ESESSION:

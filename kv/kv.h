@@ -155,6 +155,7 @@ struct kv_query {
     uint64_t create_rev_min, create_rev_max;
     size_t limit;              /* items; 0 = no limit but bytes_max */
     size_t bytes_max;          /* of keys and values returned, at least one item; 0 = no limit */
+    size_t keys_max;           /* about so many may be looked at, else LKV_EBUSY; 0 = no limit */
     const atomic_bool *cancel; /* may be NULL; looked at now and then: LKV_ECANCELED */
 };
 struct kv_range {
@@ -165,7 +166,7 @@ struct kv_range {
     struct kv_stamp stamp;
 };
 /* All of it is read at one revision, however long it takes (C16). LKV_ECOMPACTED, LKV_EFUTURE: as kv_get_at,
- * with out->stamp; LKV_ECANCELED; LKV_ENOMEM. After an error there is nothing to be freed. */
+ * with out->stamp; LKV_ECANCELED; LKV_EBUSY (keys_max); LKV_ENOMEM. After an error there is nothing to be freed. */
 MUST_USE int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out);
 void kv_range_fini(struct kv_range *range);
 
@@ -202,6 +203,23 @@ struct kv_stats {
     bool history_held;       /* by a view, which keeps more of it than the state does */
 };
 void kv_stats(const struct kv *kv, struct kv_stats *out);
+
+/* ------------------------------------------------------------------ one revision, pinned */
+
+/* Keeps one revision readable, and not its history, whatever is compacted or restored meanwhile; 0: the
+ * newest. `*stamp` is the state that it was opened at, also with LKV_ECOMPACTED and LKV_EFUTURE; LKV_ENOMEM.
+ * Any thread. */
+struct kv_pin;
+MUST_USE int kv_pin_open(struct kv *kv, uint64_t revision, struct kv_pin **out,
+                         struct kv_stamp *stamp);
+/* Frees what only the pin has kept, which may be much. Any thread; NULL is fine. */
+void kv_pin_close(struct kv_pin *pin);
+uint64_t kv_pin_revision(const struct kv_pin *pin);
+/* As kv_get_at and kv_range of the pin's revision, whatever the query's is; the stamp is the one that it was
+ * opened at. Several threads at once may. */
+MUST_USE int kv_pin_get(struct kv_pin *pin, struct slice key, struct kv_item *out,
+                        struct kv_stamp *stamp);
+MUST_USE int kv_pin_range(struct kv_pin *pin, const struct kv_query *query, struct kv_range *out);
 
 /* ------------------------------------------------------------------ views, images, digest */
 

@@ -21,6 +21,10 @@ void page_init(struct page *page, const struct kv_query *query, struct kv_range 
 /* Takes the reference. LKV_ENOMEM: the items so far stay the range's. */
 MUST_USE int page_add(struct page *page, struct kv_version *version);
 
+/* Walks over the range and fills `out`: what kv_range does. */
+struct walk;
+MUST_USE int page_read(struct walk *walk, const struct kv_query *query, struct kv_range *out);
+
 /* The last one has come, or the page is full. */
 void page_end(struct page *page);
 

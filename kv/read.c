@@ -93,7 +93,12 @@ static bool is_canceled(const struct kv_query *query) {
 static int fill_page(struct walk *walk, struct page *page) {
     struct kv_version *versions[WALK_KEYS];
     int rc = 0;
+    size_t looked_at = 0;
     while (rc == 0 && !walk->ended && !page->full) {
+        if (page->query->keys_max > 0 && looked_at >= page->query->keys_max) {
+            return LKV_EBUSY;
+        }
+        looked_at += WALK_KEYS;
         size_t max = page_wants(page, WALK_KEYS);
         bool final = !page->query->with_total && max < WALK_KEYS;
         size_t count = walk_next(walk, versions, max, final);
@@ -117,30 +122,34 @@ static int count_rest(struct walk *walk, const struct kv_query *query, struct kv
     return 0;
 }
 
-int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) {
+int page_read(struct walk *walk, const struct kv_query *query, struct kv_range *out) {
     *out = (struct kv_range){0};
-    struct walk walk;
-    walk_init(&walk, kv, query->from, query->to, query->descending && query_is_by_key(query),
-              query->revision);
     struct page page;
     page_init(&page, query, out);
     int rc = 0;
     if (!query->count_only) {
-        rc = fill_page(&walk, &page);
+        rc = fill_page(walk, &page);
     }
     if (rc == 0 && (query->count_only || query->with_total)) {
-        rc = count_rest(&walk, query, out);
+        rc = count_rest(walk, query, out);
     } else {
         out->total = out->count;
     }
-    rc = rc == 0 ? walk.rc : rc;
-    const struct kv_stamp stamp = walk.stamp;
-    walk_fini(&walk);
+    rc = rc == 0 ? walk->rc : rc;
+    const struct kv_stamp stamp = walk->stamp;
+    walk_fini(walk);
     if (rc != 0) {
         kv_range_fini(out);
     }
     out->stamp = stamp;
     return rc;
+}
+
+int kv_range(struct kv *kv, const struct kv_query *query, struct kv_range *out) {
+    struct walk walk;
+    walk_init(&walk, kv, query->from, query->to, query->descending && query_is_by_key(query),
+              query->revision);
+    return page_read(&walk, query, out);
 }
 
 void kv_range_fini(struct kv_range *range) {

@@ -5,6 +5,7 @@
 #include "lib/client.h"
 #include "lib/node.h"
 #include "lib/session.h"
+#include "lib/view.h"
 #include "lib/waiter.h"
 
 #include <stdarg.h>
@@ -201,6 +202,7 @@ int lkv_close(struct lkv *db, int64_t handover_ms) {
         handover_ms = (int64_t)db->timeout_ms;
     }
     sessions_detach(db);
+    views_detach(db);
     tails_close(&db->tails);
     return db->ops->close(db, handover_ms > 0 ? handover_ms : 0);
 }

@@ -31,6 +31,10 @@ int api_fail_with(int rc, const struct reason *why);
 /* LKV_EINVAL for bytes without data. */
 MUST_USE int api_slice(struct lkv_bytes bytes, struct slice *out);
 
+/* LKV_EINVAL for a way to read that does not exist; the same, and LKV_ETOOLARGE, for the ends of a range. */
+MUST_USE int api_check_how(enum lkv_read how);
+MUST_USE int api_check_ends(const struct lkv *db, struct slice from, struct slice to);
+
 /* Of a NULL handle: none, since api_begin refuses it. */
 static inline struct limits api_limits(const struct lkv *db) {
     return (struct limits){.key_bytes_max = db != NULL ? db->key_bytes_max : UINT64_MAX,

@@ -1,7 +1,7 @@
 /* get and range, of the newest revision and of older ones. */
 #include "lib/api.h"
 
-static int check_how(enum lkv_read how) {
+int api_check_how(enum lkv_read how) {
     if (how == LKV_LINEARIZABLE || how == LKV_LOCAL) {
         return 0;
     }
@@ -21,7 +21,7 @@ static int check_key(const struct lkv *db, struct lkv_bytes bytes, struct slice 
 
 static int make_read(struct lkv *db, enum request_op op, struct slice key, struct slice end,
                      enum lkv_read how, int64_t timeout_ms, struct request **out) {
-    int rc = check_how(how);
+    int rc = api_check_how(how);
     if (rc == 0) {
         rc = api_begin(db, op, timeout_ms, out);
     }
@@ -111,7 +111,7 @@ static int check_query(const struct lkv_query *query) {
     return 0;
 }
 
-static int check_ends(const struct lkv *db, struct slice from, struct slice to) {
+int api_check_ends(const struct lkv *db, struct slice from, struct slice to) {
     struct limits limits = api_limits(db);
     struct reason why = {{0}};
     int rc = limits_check_end(&limits, from, true, &why);
@@ -128,7 +128,7 @@ static int make_query(struct lkv *db, const struct lkv_query *query, int64_t tim
     int rc = api_slice(query->from, &from);
     rc = rc == 0 ? api_slice(query->to, &to) : rc;
     rc = rc == 0 ? check_query(query) : rc;
-    rc = rc == 0 ? check_ends(db, from, to) : rc;
+    rc = rc == 0 ? api_check_ends(db, from, to) : rc;
     rc = rc == 0 ? make_read(db, REQUEST_RANGE, from, to, query->how, timeout_ms, out) : rc;
     if (rc == 0) {
         (*out)->limit = query->limit;

@@ -29,7 +29,9 @@ enum wire_method {
     WIRE_APPEND,
     WIRE_LOG_READ,
     WIRE_LOG_SPAN,
-    WIRE_SESSION_KEEP
+    WIRE_SESSION_KEEP,
+    WIRE_VIEW_OPEN,
+    WIRE_VIEW_CLOSE
 };
 
 /* On the wire: numbers never change meaning. */
@@ -55,6 +57,8 @@ struct wire_call {
         session; /* put, delete, append: that they belong to, 0 = none; session_open: to be resumed */
     uint64_t seq, acked_below;   /* put, delete, append in a session */
     uint64_t ttl_ms;             /* session_open */
+    uint64_t view_age_ms;        /* view_open */
+    uint64_t view;               /* view_close */
     const struct slice *records; /* append; decoded: valid until the next frame is */
     size_t record_count;
     uint64_t in_term; /* append */

@@ -47,8 +47,8 @@ static void pack_session(msgpack_packer *packer, const struct wire_call *call) {
     }
 }
 
-/* How many of the two arguments behind the flags a read has: what asks for nothing new is understood by
- * programs that know nothing of it. */
+/* How many of the arguments behind the flags a read has: what asks for nothing new is understood by programs
+ * that know nothing of it. */
 static uint32_t select_arguments(const struct wire_call *call) {
     if (call->method == WIRE_RANGE && select_picks(&call->select)) {
         return 2;
@@ -119,6 +119,18 @@ static void pack_propose(msgpack_packer *packer, const struct wire_call *call) {
 static void pack_session_open(msgpack_packer *packer, const struct wire_call *call) {
     msgpack_pack_uint64(packer, call->session);
     msgpack_pack_uint64(packer, call->ttl_ms);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_view_open(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_uint64(packer, call->select.rev);
+    msgpack_pack_uint64(packer, call->view_age_ms);
+    msgpack_pack_uint64(packer, (uint64_t)call->how);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_view_close(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_uint64(packer, call->view);
     pack_timeout_and_flags(packer, call);
 }
 
@@ -336,6 +348,18 @@ static void take_session_open(struct arguments *arguments, struct wire_call *out
     take_timeout_and_flags(arguments, out);
 }
 
+static void take_view_open(struct arguments *arguments, struct wire_call *out) {
+    out->select.rev = take_number(arguments, "rev");
+    out->view_age_ms = take_number(arguments, "max_age_ms");
+    out->how = take_how(arguments);
+    take_timeout_and_flags(arguments, out);
+}
+
+static void take_view_close(struct arguments *arguments, struct wire_call *out) {
+    out->view = take_number(arguments, "view");
+    take_timeout_and_flags(arguments, out);
+}
+
 static void take_session_id(struct arguments *arguments, struct wire_call *out) {
     out->session = take_number(arguments, "session");
     take_timeout_and_flags(arguments, out);
@@ -405,6 +429,8 @@ static const struct method_row methods[] = {
     [WIRE_LOG_READ] = {"read", 4, 0, false, pack_log_read, take_log_read},
     [WIRE_LOG_SPAN] = {"span", 2, 1, false, pack_log_span, take_log_span},
     [WIRE_SESSION_KEEP] = {"session_keep", 2, 1, false, pack_session_id, take_session_id},
+    [WIRE_VIEW_OPEN] = {"view_open", 4, 1, false, pack_view_open, take_view_open},
+    [WIRE_VIEW_CLOSE] = {"view_close", 2, 1, false, pack_view_close, take_view_close},
 };
 
 enum { METHOD_COUNT = sizeof(methods) / sizeof(methods[0]) };

@@ -32,10 +32,17 @@ struct session_list {
     uint64_t due_ns;    /* loop thread: when the earliest keep-alive is */
 };
 
+/* The views that the program has open through a handle. Zero-initialised is empty. */
+struct view_list {
+    pthread_mutex_t mutex;
+    struct lkv_view *first; /* owned references */
+};
+
 struct lkv {
     const struct lkv_ops *ops;
     uint64_t timeout_ms, key_bytes_max, value_bytes_max, sessions_max;
     struct session_list sessions;
+    struct view_list views;
     struct tails tails;
 };
 

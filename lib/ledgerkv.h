@@ -76,6 +76,8 @@ struct lkv_env; /* threads and listener shared by several nodes of one process; 
 struct lkv_options; /* settings by name, for one open */
 struct lkv_queue;   /* where everything that happens later arrives */
 struct lkv_msg;     /* an answer or an event */
+struct lkv_view;    /* one revision, kept readable for a while */
+struct lkv_iter;    /* a walk over the keys of a view */
 struct lkv_session; /* writes that take effect once, however often they are sent */
 
 struct lkv_bytes {
@@ -415,6 +417,57 @@ LKV_API LKV_CHECK int lkv_find(struct lkv *db, const struct lkv_query *query, in
 LKV_API LKV_CHECK int lkv_find_submit(struct lkv *db, const struct lkv_query *query,
                                       int64_t timeout_ms, struct lkv_queue *queue, void *tag);
 
+/* ------------------------------------------------------------------ views and iterators
+ *
+ * A view keeps one revision readable for some time, whatever is written and compacted meanwhile,
+ * and an iterator walks over its keys, page by page.
+ *
+ *     struct lkv_view *view;
+ *     struct lkv_iter *iter = NULL;
+ *     struct lkv_kv item;
+ *     int rc = lkv_view_open(db, LKV_LINEARIZABLE, 0, 60000, &view);
+ *     rc = rc == 0 ? lkv_iter_open(view, LKV_STR(""), LKV_STR(""), 0, &iter) : rc;
+ *     while (rc == 0 && (rc = lkv_iter_next(iter, &item)) == 1) {
+ *         rc = use(&item);
+ *     }
+ *     lkv_iter_close(iter);
+ *     lkv_view_close(view);
+ *
+ * The node that is asked (this one, or the one that a client is connected to) holds the view for
+ * max_age_ms, at most LKV_VIEWS_MAX at once; then it ends by itself, and the memory comes back.
+ * Meanwhile it answers lkv_get_at and lkv_find of that revision, too. A client's view goes on at
+ * another node when that one is gone, as long as the revision is not compacted there:
+ * LKV_ECOMPACTED then.
+ */
+enum { LKV_VIEWS_MAX = 256, LKV_VIEW_AGE_MS_MAX = 600000 };
+
+/* Opens a view of revision `rev`, 0: the newest, in the sense of `how`; within the option
+ * "timeout_ms". max_age_ms: 1 to LKV_VIEW_AGE_MS_MAX, counted from the call.
+ * Ownership: *out is the caller's, until lkv_view_close, before or after that of `db`.
+ * Errors: as for reads, LKV_ECOMPACTED, LKV_EFUTURE, LKV_EBUSY (there are as many as may be). */
+LKV_API LKV_CHECK int lkv_view_open(struct lkv *db, enum lkv_read how, uint64_t rev,
+                                    int64_t max_age_ms, struct lkv_view **out);
+
+/* Does not wait. Its iterators answer LKV_EVIEW from now on, beyond the page they have. */
+LKV_API void lkv_view_close(struct lkv_view *view);
+
+/* The revision that it shows; 0 for NULL. */
+LKV_API uint64_t lkv_view_rev(const struct lkv_view *view);
+
+/* An iterator over the keys in [from, to), of which an empty one is no bound. `flags`:
+ * LKV_KEYS_ONLY, LKV_DESCENDING. Asks nobody. Ownership: *out is the caller's, until
+ * lkv_iter_close, also after lkv_view_close. Errors: LKV_EVIEW, LKV_ECLOSED, LKV_ETOOLARGE. */
+LKV_API LKV_CHECK int lkv_iter_open(struct lkv_view *view, struct lkv_bytes from,
+                                    struct lkv_bytes to, int flags, struct lkv_iter **out);
+
+/* 1: *out is the next item, whose bytes are valid until the next call for this iterator; 0: there
+ * is none left. Waits for a page now and then, for at most the option "timeout_ms".
+ * Thread: one at a time for one iterator. Errors: LKV_EVIEW (the view is too old, or closed),
+ * LKV_ECOMPACTED, LKV_ECLOSED, and those of reads; after them it may be called again, and goes on
+ * where it was. */
+LKV_API LKV_CHECK int lkv_iter_next(struct lkv_iter *iter, struct lkv_kv *out);
+LKV_API void lkv_iter_close(struct lkv_iter *iter);
+
 /* ------------------------------------------------------------------ writes that take effect once
  *
  * LKV_EUNKNOWN leaves a program in doubt: it may not repeat the write, for it may have been done.
@@ -620,10 +673,10 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
  *            "sessions" (open ones), "bytes" (of live keys and values), "memory_bytes" (of the
  *            memory engine), "log_bytes", "image_index", "feature_level" (what all members of the
- *            cluster understand), "peers_up", "connections" (of clients), "damaged_entries" (of its
- *            log, unreadable now), "repaired_entries" (since its start), "scrub_index" (where the
- *            check of the disk is; 0: none is under way), "scrubbed_ms" (when the last whole one
- *            ended, wall clock; 0: none since the start).
+ *            cluster understand), "peers_up", "connections" (of clients), "views" (that it holds),
+ *            "damaged_entries" (of its log, unreadable now), "repaired_entries" (since its start),
+ *            "scrub_index" (where the check of the disk is; 0: none is under way), "scrubbed_ms"
+ *            (when the last whole one ended, wall clock; 0: none since the start).
  *   Members  with lkv_msg_member, this node first. */
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 

@@ -15,6 +15,8 @@
     X("total")            \
     X("more")             \
     X("kept_from")        \
+    X("view")             \
+    X("views")            \
     X("leader")           \
     X("leader_address")   \
     X("id")               \

@@ -257,6 +257,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_init(lists[i]);
     }
+    list_init(&node->views);
     list_init(&node->log_waits);
     list_init(&node->log_reads);
     list_init(&node->hold_waits);

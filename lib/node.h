@@ -251,6 +251,8 @@ struct node {
     uint64_t park_retry_ns;        /* UINT64_MAX: nothing is parked */
     struct list_link reads_new;    /* linearizable reads that came in this turn */
     struct list_link read_batches; /* of struct read_batch: asked for a read index */
+    struct list_link views;        /* of struct node_view */
+    size_t view_count;
     uint64_t next_read_context;
     uint64_t next_expiry_ns;
     struct forward *forward;       /* to the leader, when this node follows */
@@ -429,6 +431,24 @@ void node_answer_read(struct node *node, struct request *request); /* from the p
 bool node_reads_past(const struct node *node, const struct request *request);
 int node_get_local(struct lkv *handle, struct request *request);
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);
+
+/* ECOMPACTED, EFUTURE: the reply says what can be read; of any other rc nothing. */
+void node_read_not_kept(struct lkv_msg *reply, int rc, uint64_t revision,
+                        const struct kv_stamp *stamp);
+
+/* lib/node_view.c: revisions pinned for clients. Loop thread, but for node_view_range. */
+struct node_view;
+void node_view_open(struct node *node, struct request *request); /* fills the reply */
+void node_view_close(struct node *node, struct request *request);
+/* One of that revision, to be released, or NULL. */
+struct node_view *node_view_use(struct node *node, uint64_t revision);
+void node_view_release(struct node *node, struct node_view *view); /* NULL is fine */
+MUST_USE int node_view_get(struct node_view *view, struct slice key, struct kv_item *out,
+                           struct kv_stamp *stamp);
+MUST_USE int node_view_range(struct node_view *view, const struct kv_query *query,
+                             struct kv_range *out);            /* any thread */
+uint64_t node_view_expire(struct node *node, uint64_t now_ns); /* earliest end left */
+void node_view_drop_all(struct node *node);
 
 /* lib/node_feature.c: the feature level (rule 22) */
 void node_feature_turn(struct node *node);

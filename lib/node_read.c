@@ -10,7 +10,8 @@ enum {
 enum {
     PAGE_BYTES = 1024 * 1024,
     PAGE_ITEMS = 65536,
-    SORTED_ITEMS = 4096, /* of another order than that of keys */
+    SORTED_ITEMS = 4096,        /* of another order than that of keys */
+    PAGE_KEYS = 2 * PAGE_ITEMS, /* looked at for one on the loop: deleted ones are passed, too */
     COUNT_AT_ONCE = 20000
 };
 
@@ -120,8 +121,8 @@ void node_read_serve(struct node *node) {
 }
 
 /* That revision cannot be read here: which ones can (C7). */
-static void not_kept(struct lkv_msg *reply, int rc, uint64_t revision,
-                     const struct kv_stamp *stamp) {
+void node_read_not_kept(struct lkv_msg *reply, int rc, uint64_t revision,
+                        const struct kv_stamp *stamp) {
     if (rc != LKV_ECOMPACTED && rc != LKV_EFUTURE) {
         return;
     }
@@ -133,6 +134,21 @@ static void not_kept(struct lkv_msg *reply, int rc, uint64_t revision,
                 stamp->kept_from < stamp->revision ? stamp->kept_from : stamp->revision);
 }
 
+/* A revision that the state has given up may be pinned by a view. */
+static int get(struct node *node, struct slice key, uint64_t revision, struct kv_item *out,
+               struct kv_stamp *stamp) {
+    if (revision == 0) {
+        return kv_get(node->kv, key, out, stamp);
+    }
+    int rc = kv_get_at(node->kv, key, revision, out, stamp);
+    struct node_view *view = rc == LKV_ECOMPACTED ? node_view_use(node, revision) : NULL;
+    if (view != NULL) {
+        rc = node_view_get(view, key, out, stamp);
+        node_view_release(node, view);
+    }
+    return rc;
+}
+
 static void answer_get(struct node *node, struct request *request) {
     struct lkv_msg *reply = request->reply;
     struct kv_item *item = mem_calloc(1, sizeof(*item));
@@ -142,8 +158,7 @@ static void answer_get(struct node *node, struct request *request) {
     }
     uint64_t rev = request->select.rev;
     struct kv_stamp stamp;
-    int rc = rev != 0 ? kv_get_at(node->kv, request->key, rev, item, &stamp)
-                      : kv_get(node->kv, request->key, item, &stamp);
+    int rc = get(node, request->key, rev, item, &stamp);
     if (rc == 0) {
         reply->range.items = item;
         reply->range.count = 1;
@@ -155,7 +170,7 @@ static void answer_get(struct node *node, struct request *request) {
         msg_set_u64(reply, "rev", rev != 0 ? rev : stamp.revision);
         msg_set_u64(reply, "index", stamp.index);
     } else {
-        not_kept(reply, rc, rev, &stamp);
+        node_read_not_kept(reply, rc, rev, &stamp);
     }
 }
 
@@ -191,23 +206,31 @@ static struct kv_query query_of(const struct node *node, const struct request *r
     return query;
 }
 
-static void fill_range(struct node *node, struct request *request) {
-    const struct kv_query query = query_of(node, request);
+/* False: there is nothing on the page before so many keys were passed that it is for another thread. */
+static bool fill_range(struct node *node, struct request *request, struct node_view *view,
+                       size_t keys_max) {
+    struct kv_query query = query_of(node, request);
     struct lkv_msg *reply = request->reply;
-    int rc = kv_range(node->kv, &query, &reply->range);
+    query.keys_max = keys_max;
+    int rc = view != NULL ? node_view_range(view, &query, &reply->range)
+                          : kv_range(node->kv, &query, &reply->range);
+    if (rc == LKV_EBUSY) {
+        return false;
+    }
     if (rc == LKV_ECANCELED) { /* a million keys must not hold close up */
         msg_set_rc(reply, LKV_ECLOSED, "%s was closed", node->options.id);
-        return;
+        return true;
     }
     if (rc != 0) {
         msg_set_rc(reply, rc, NULL);
-        not_kept(reply, rc, query.revision, &reply->range.stamp);
-        return;
+        node_read_not_kept(reply, rc, query.revision, &reply->range.stamp);
+        return true;
     }
     msg_set_u64(reply, "rev", query.revision != 0 ? query.revision : reply->range.stamp.revision);
     msg_set_u64(reply, "index", reply->range.stamp.index);
     msg_set_u64(reply, "more", reply->range.more);
     msg_set_u64(reply, "total", reply->range.total);
+    return true;
 }
 
 /* Rule 19: what is there is only read once it is certain who the members are; until then the state is
@@ -222,38 +245,47 @@ static bool not_loaded(struct node *node, struct request *request) {
     return true;
 }
 
-static void fill(struct node *node, struct request *request) {
+/* False: as fill_range. */
+static bool fill(struct node *node, struct request *request) {
     if (not_loaded(node, request)) {
-        return;
+        return true;
     }
     if (request->op == REQUEST_LOG_SPAN) {
         node_log_span(node, request);
+    } else if (request->op == REQUEST_VIEW_OPEN) {
+        node_view_open(node, request);
     } else if (request->op == REQUEST_GET) {
         answer_get(node, request);
     } else {
-        fill_range(node, request);
+        struct node_view *view = node_view_use(node, request->select.rev);
+        bool filled = fill_range(node, request, view, PAGE_KEYS);
+        node_view_release(node, view);
+        return filled;
     }
+    return true;
 }
 
-/* ------------------------------------------------------------------ counting, which takes long */
+/* ------------------------------------------------------------------ what takes long */
 
 struct count_job {
     struct loop_job job;
     struct node *node;
     struct request *request;
+    struct node_view *view; /* in use; NULL: none */
 };
 
 /* Of the state that it finds, which the stamp in its answer names: never older than when it was given
  * to the queue, so a linearizable read is one here too. */
 static void count_run(struct loop_job *base) {
     struct count_job *job = LIST_ITEM(base, struct count_job, job);
-    fill_range(job->node, job->request);
+    (void)fill_range(job->node, job->request, job->view, 0);
 }
 
 static void count_done(struct loop_job *base) {
     struct count_job *job = LIST_ITEM(base, struct count_job, job);
     job->node->jobs_outstanding--;
     job->node->turn_wanted = true;
+    node_view_release(job->node, job->view);
     request_finish(job->request);
     mem_free(job);
 }
@@ -264,19 +296,20 @@ static void count_keys(struct node *node, struct request *request) {
         request_fail(request, LKV_ENOMEM, "no memory to count keys");
         return;
     }
-    *job = (struct count_job){
-        .node = node, .request = request, .job = {.run = count_run, .done = count_done}};
+    *job = (struct count_job){.node = node,
+                              .request = request,
+                              .view = node_view_use(node, request->select.rev),
+                              .job = {.run = count_run, .done = count_done}};
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
 }
 
-/* It may pass every key there is, and an old revision those that are no more; no heartbeat may wait for
- * that. Few keys need not wait behind an image that is being written. */
+/* It passes every key of the range; no heartbeat may wait for that. Few keys need not wait behind an image
+ * that is being written. */
 static bool counts_many(struct node *node, const struct request *request) {
     struct kv_stats stats;
     bool counts = (request->range_flags & (int)(LKV_COUNT_ONLY | LKV_TOTAL)) != 0;
-    if (request->op != REQUEST_RANGE ||
-        !(counts || select_picks(&request->select) || request->select.rev != 0)) {
+    if (request->op != REQUEST_RANGE || !(counts || select_picks(&request->select))) {
         return false;
     }
     kv_stats(node->kv, &stats);
@@ -288,10 +321,9 @@ void node_answer_read(struct node *node, struct request *request) {
         node_session_kept(node, request);
         return;
     }
-    if (counts_many(node, request)) {
+    if (counts_many(node, request) || !fill(node, request)) {
         count_keys(node, request);
     } else {
-        fill(node, request);
         request_finish(request);
     }
 }
@@ -307,7 +339,7 @@ bool node_reads_past(const struct node *node, const struct request *request) {
 
 int node_get_local(struct lkv *handle, struct request *request) {
     struct node *node = (struct node *)handle;
-    fill(node, request);
+    (void)fill(node, request); /* a get */
     return request->reply->rc;
 }
 
@@ -339,6 +371,8 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
     uint64_t earliest = expire_list(&node->reads_new, now_ns);
     uint64_t log_earliest = node_log_expire(node, now_ns);
     earliest = log_earliest < earliest ? log_earliest : earliest;
+    uint64_t view_earliest = node_view_expire(node, now_ns);
+    earliest = view_earliest < earliest ? view_earliest : earliest;
     uint64_t repair_earliest = node_repair_expire(node, now_ns);
     earliest = repair_earliest < earliest ? repair_earliest : earliest;
     struct list_link *next;
@@ -358,6 +392,9 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
 void node_read_fail_all(struct node *node, int rc, const char *text) {
     node_log_fail_all(node, rc, text);
     node_repair_fail_all(node, rc, text);
+    if (node->closing) {
+        node_view_drop_all(node);
+    }
     node_hold_fail_all(node, rc, text);
     fail_list(&node->reads_new, rc, text);
     struct list_link *link;

@@ -194,7 +194,9 @@ static bool fits_model(const struct node *node, const struct request *request) {
     case REQUEST_SESSION_KEEP: return true;
     case REQUEST_WRITE: return node->identity.model != MODEL_LOG || is_session_command(request);
     case REQUEST_GET:
-    case REQUEST_RANGE: return node->identity.model != MODEL_LOG;
+    case REQUEST_RANGE:
+    case REQUEST_VIEW_OPEN:
+    case REQUEST_VIEW_CLOSE: return node->identity.model != MODEL_LOG;
     case REQUEST_APPEND:
     case REQUEST_LOG_READ:
     case REQUEST_LOG_SPAN:
@@ -224,6 +226,8 @@ void node_route(struct node *node, struct request *request) {
         node_answer_status(node, request);
     } else if (!fits_model(node, request)) {
         refuse_model(node, request);
+    } else if (request->op == REQUEST_VIEW_CLOSE) {
+        node_view_close(node, request);
     } else if (request->op == REQUEST_DIGEST) {
         node_answer_digest(node, request);
     } else if (request_is_read(request) && request->how == LKV_LOCAL) {

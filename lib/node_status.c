@@ -173,6 +173,7 @@ void node_answer_status(struct node *node, struct request *request) {
         {"feature_level", node->running || node->offline ? node->state->feature_level(node) : 0},
         {"peers_up", up},
         {"connections", server_connections(node->server)},
+        {"views", node->view_count},
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         msg_set_u64(reply, numbers[i].name, numbers[i].value);

@@ -288,6 +288,8 @@ static enum wire_method method_of(enum request_op op) {
     case REQUEST_LOG_READ: return WIRE_LOG_READ;
     case REQUEST_LOG_SPAN: return WIRE_LOG_SPAN;
     case REQUEST_SESSION_KEEP: return WIRE_SESSION_KEEP;
+    case REQUEST_VIEW_OPEN: return WIRE_VIEW_OPEN;
+    case REQUEST_VIEW_CLOSE: return WIRE_VIEW_CLOSE;
     case REQUEST_LOG_HOLD: break; /* a node's own */
     }
     return WIRE_PING;
@@ -315,6 +317,8 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .limit = request->limit,
                               .range_flags = request->range_flags,
                               .select = request->select,
+                              .view_age_ms = request->view_age_ms,
+                              .view = request->view,
                               .how = request->how,
                               .has_timeout = request->deadline_ns != UINT64_MAX,
                               .timeout_ms = timeout_for_node(request->deadline_ns - now_ns),

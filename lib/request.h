@@ -16,6 +16,8 @@ enum request_op {
     REQUEST_WRITE, /* a command of the state machine, encoded: `command` */
     REQUEST_GET,
     REQUEST_RANGE,
+    REQUEST_VIEW_OPEN, /* of the revision in `select` */
+    REQUEST_VIEW_CLOSE,
     REQUEST_STATUS,
     REQUEST_DIGEST,
     REQUEST_APPEND, /* records of the log itself: `records` */
@@ -45,6 +47,8 @@ struct request {
     int range_flags; /* enum lkv_range_flags */
     size_t limit;
     struct read_select select; /* REQUEST_GET: of its numbers the revision only; REQUEST_RANGE */
+    uint64_t view_age_ms;      /* REQUEST_VIEW_OPEN */
+    uint64_t view;             /* REQUEST_VIEW_CLOSE */
     struct blob *bytes;        /* owned; what key and end point into (reads) */
     struct slice key, end;     /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
     struct blob *command;      /* owned; REQUEST_WRITE */

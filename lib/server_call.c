@@ -148,6 +148,17 @@ static int fill_range(const struct wire_call *call, const struct limits *limits,
     return rc == 0 ? 0 : out_of_memory(why);
 }
 
+static int fill_view(const struct wire_call *call, struct request *request, struct reason *why) {
+    if (call->view_age_ms < 1 || call->view_age_ms > LKV_VIEW_AGE_MS_MAX) {
+        return reason_set(why, LKV_EINVAL, "a view of %llu ms, expected 1 to %d",
+                          (unsigned long long)call->view_age_ms, LKV_VIEW_AGE_MS_MAX);
+    }
+    request->how = call->how;
+    request->select.rev = call->select.rev;
+    request->view_age_ms = call->view_age_ms;
+    return 0;
+}
+
 /* ------------------------------------------------------------------ both */
 
 static enum request_op op_of(enum wire_method method) {
@@ -160,6 +171,8 @@ static enum request_op op_of(enum wire_method method) {
     case WIRE_LOG_READ: return REQUEST_LOG_READ;
     case WIRE_LOG_SPAN: return REQUEST_LOG_SPAN;
     case WIRE_SESSION_KEEP: return REQUEST_SESSION_KEEP;
+    case WIRE_VIEW_OPEN: return REQUEST_VIEW_OPEN;
+    case WIRE_VIEW_CLOSE: return REQUEST_VIEW_CLOSE;
     case WIRE_PING:
     case WIRE_PUT:
     case WIRE_DELETE:
@@ -188,6 +201,8 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
         break;
     case WIRE_LOG_SPAN: request->how = call->how; break;
     case WIRE_SESSION_KEEP: return fill_keep(call, request, why);
+    case WIRE_VIEW_OPEN: return fill_view(call, request, why);
+    case WIRE_VIEW_CLOSE: request->view = call->view; break;
     case WIRE_STATUS:
     case WIRE_DIGEST:
     case WIRE_PING: break;
@@ -201,6 +216,8 @@ static size_t reply_bytes(const struct request *request) {
     case REQUEST_APPEND:
     case REQUEST_LOG_SPAN:
     case REQUEST_SESSION_KEEP:
+    case REQUEST_VIEW_OPEN:
+    case REQUEST_VIEW_CLOSE:
     case REQUEST_LOG_HOLD: return 0;
     /* One that waits occupies nothing; many of them must not keep a connection from being read. */
     case REQUEST_LOG_READ: return request->wait ? GET_REPLY_BYTES : PAGE_REPLY_BYTES;

@@ -153,8 +153,10 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            counts->remote_ops, counts->remote_done, counts->resumed, counts->repeats, counts->ended,
            counts->digests, counts->canceled);
     report_worlds(hunt);
-    printf("%" PRIu64 " reads of older revisions, %" PRIu64 " refused\n", counts->past_reads,
-           counts->past_refusals);
+    printf("%" PRIu64 " reads of older revisions, %" PRIu64 " refused; %" PRIu64 " views, %" PRIu64
+           " too old, %" PRIu64 " items\n",
+           counts->past_reads, counts->past_refusals, counts->views, counts->views_old,
+           counts->view_items);
     if (counts->undecided > 0) {
         printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
                counts->undecided);

@@ -26,6 +26,7 @@ static const struct number numbers[] = {
     NUMBER(remote_connections),
     NUMBER(more_permille),
     NUMBER(read_permille),
+    NUMBER(view_permille),
     NUMBER(retention_bytes),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),

@@ -205,6 +205,7 @@ void sim_world_free(struct sim_world *world) {
     }
     for (size_t i = 0; i < world->plan.clients; i++) {
         sim_log_fini(&world->clients[i]);
+        sim_view_fini(&world->clients[i]);
     }
     sim_net_fini(&world->net);
     ASSERT(world->op_count == 0);

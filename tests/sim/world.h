@@ -103,6 +103,7 @@ struct sim_plan {
     uint32_t remote_permille;  /* of operations that go through them */
     size_t remote_connections; /* of each to its node */
     uint32_t more_permille;    /* of a client's turns with one of the rarer operations */
+    uint32_t view_permille;    /* of the reads below, with a step of a view */
     uint32_t read_permille; /* of the others, with a read of an older revision or a filtered one */
 
     uint64_t chaos_ms;       /* how long faults go on */
@@ -206,6 +207,22 @@ struct sim_paging {
     uint32_t next, end;
 };
 
+/* A view that a client has, and a walk over it (world_load_view.c). */
+struct sim_view {
+    struct lkv_view *view; /* owned; NULL: none */
+    struct lkv_iter *iter; /* owned */
+    /* Where it was opened: one of the two. */
+    struct sim_node *node;
+    struct sim_remote *remote;
+    unsigned life; /* of that one */
+    enum lkv_read how;
+    uint64_t index; /* of the entry that made the revision */
+    uint64_t opened_ns, age_ns;
+    uint32_t from, end, next; /* of the walk: what comes is at `next` or behind it */
+    int flags;
+    bool busy; /* an answer is owed */
+};
+
 struct sim_client {
     struct sim_world *world;
     unsigned number, node;
@@ -219,6 +236,7 @@ struct sim_client {
     struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
     struct sim_tail tail;                    /* log mode */
     struct sim_paging paging;
+    struct sim_view view;
 };
 
 struct sim_counts {
@@ -228,6 +246,7 @@ struct sim_counts {
     uint64_t remote_ops, remote_done, resumed, ended, digests, canceled, repeats;
     uint64_t rots, filled;                          /* entries */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
+    uint64_t views, view_items, views_old;
     uint64_t undecided; /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
@@ -344,6 +363,8 @@ enum sim_call_kind {
     SIM_SESSION_CLOSE,
     SIM_STATUS,
     SIM_DIGEST,
+    SIM_VIEW_OPEN,
+    SIM_VIEW_PAGE,
     SIM_APPEND, /* log mode, from here on */
     SIM_LOG_READ,
     SIM_LOG_SPAN,

@@ -28,6 +28,7 @@ struct sim_call {
     size_t limit;              /* of a range */
     enum lkv_read how;         /* of a get, a range, a span */
     struct read_select select; /* of a get, a range */
+    struct request *request;   /* of a view: as the library has made it; the submit takes it */
     bool pages;                /* a range that goes on where the client's last page has ended */
     uint64_t value;            /* of an append: of its first record, the others follow */
     uint64_t floor; /* greatest index of an operation that had finished before this one began */
@@ -60,8 +61,8 @@ static inline struct sim_appends *sim_call_appends(const struct sim_call *op) {
 struct sim_call *sim_call_new(struct sim_world *world, struct sim_node *node,
                               struct sim_remote *remote, enum sim_call_kind kind, uint32_t key);
 const char *sim_call_name(enum sim_call_kind kind);
-/* It has its final message: judged if anybody hears it. Frees the operation. */
-void sim_call_finish(struct sim_call *op, const struct lkv_msg *reply, bool heard);
+/* It has its final message: judged if anybody hears it. Frees the operation. True: the message is taken. */
+bool sim_call_finish(struct sim_call *op, struct lkv_msg *reply, bool heard);
 /* The bytes of a put's value, of a size drawn now. */
 size_t sim_call_value(const struct sim_call *op, uint8_t bytes[static SIM_VALUE_BYTES_MAX]);
 
@@ -97,6 +98,20 @@ bool sim_same_item(const struct sim_model *model, uint32_t key, uint64_t index,
  * LKV_EFUTURE. */
 void sim_read_judge(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply);
 void sim_read_judge_refusal(const struct sim_call *op, const struct lkv_msg *reply);
+/* The entry whose state was to be read, when that was answered at `index`; false: it cannot have been. */
+bool sim_read_index(const struct sim_call *op, uint64_t index, uint64_t *of);
+uint64_t sim_read_draw_rev(struct sim_world *world);
+
+/* --- world_load_view.c: views and iterators --- */
+static inline bool sim_call_is_view(const struct sim_call *op) {
+    return op->kind == SIM_VIEW_OPEN || op->kind == SIM_VIEW_PAGE;
+}
+/* The client's next step with its view; NULL: there is nothing to ask for. */
+struct sim_call *sim_view_draw(struct sim_client *client, struct sim_node *node,
+                               struct sim_remote *remote);
+void sim_view_fini(struct sim_client *client);
+/* True: the iterator has taken the message. */
+bool sim_view_answered(const struct sim_call *op, struct lkv_msg *reply, bool heard);
 
 /* --- world_log.c: the operations of log mode --- */
 static inline bool sim_call_is_log(const struct sim_call *op) {

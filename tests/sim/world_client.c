@@ -21,21 +21,22 @@ static struct sim_call *find(const struct sim_world *world, uint64_t id) {
 }
 
 /* One for each operation, and none for what nobody asked. */
-static void take(struct sim_remote *remote, const struct lkv_msg *msg) {
+static bool take(struct sim_remote *remote, struct lkv_msg *msg) {
     uint64_t id = (uint64_t)(uintptr_t)lkv_msg_tag(msg);
     struct sim_call *op = find(remote->world, id);
     if (op == NULL || op->remote != remote || lkv_msg_kind(msg) != LKV_REPLY) {
         sim_world_fail(remote->world, "%s: a final message for an operation that has had its own",
                        remote->name);
-        return;
+        return false;
     }
-    sim_call_finish(op, msg, !remote->deaf);
+    return sim_call_finish(op, msg, !remote->deaf);
 }
 
 static void take_all(struct sim_remote *remote) {
     for (struct lkv_msg *msg; (msg = lkv_queue_next(remote->queue, 0)) != NULL;) {
-        take(remote, msg);
-        lkv_msg_free(msg);
+        if (!take(remote, msg)) {
+            lkv_msg_free(msg);
+        }
     }
 }
 

@@ -138,6 +138,10 @@ int sim_remote_submit(struct sim_call *op, int64_t timeout_ms) {
     case SIM_STATUS: return ask(op, REQUEST_STATUS, &to);
     case SIM_DIGEST: return ask(op, REQUEST_DIGEST, &to);
     case SIM_LOG_SPAN: return ask(op, REQUEST_LOG_SPAN, &to);
+    case SIM_VIEW_OPEN:
+    case SIM_VIEW_PAGE:
+        op->request->deadline_ns = to.db->ops->now_ns(to.db) + (uint64_t)timeout_ms * MS_NS;
+        return api_submit(to.db, op->request, to.queue, to.tag);
     case SIM_APPEND: return append(op, &to);
     case SIM_LOG_READ:
         return lkv_log_read_submit(to.db, op->from, op->floor % 3 == 0 ? 1 : 0, timeout_ms,
@@ -177,6 +181,8 @@ static bool call_may(const struct wire_call *call) {
     case WIRE_SESSION_OPEN:
     case WIRE_SESSION_CLOSE:
     case WIRE_SESSION_KEEP:
+    case WIRE_VIEW_OPEN: /* one more, which ends by itself */
+    case WIRE_VIEW_CLOSE:
     case WIRE_LOG_READ:
     case WIRE_LOG_SPAN: break;
     }

@@ -30,6 +30,8 @@ static bool is_recorded(const struct sim_call *call) {
     case SIM_SESSION_CLOSE:
     case SIM_STATUS:
     case SIM_DIGEST:
+    case SIM_VIEW_OPEN:
+    case SIM_VIEW_PAGE:
     case SIM_APPEND:
     case SIM_LOG_READ:
     case SIM_LOG_SPAN:

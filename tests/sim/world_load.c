@@ -30,6 +30,8 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_SESSION_CLOSE] = "session-close",
                                          [SIM_STATUS] = "status",
                                          [SIM_DIGEST] = "digest",
+                                         [SIM_VIEW_OPEN] = "view-open",
+                                         [SIM_VIEW_PAGE] = "view-page",
                                          [SIM_APPEND] = "append",
                                          [SIM_LOG_READ] = "read",
                                          [SIM_LOG_SPAN] = "span",
@@ -128,6 +130,11 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     enum lkv_outcome outcome = error_outcome(lkv_msg_rc(reply));
     bool shown = outcome == LKV_DONE || outcome == LKV_NEGATIVE;
     judge_outcome(op, lkv_msg_rc(reply));
+    if (sim_call_is_view(op)) {
+        world->counts.done += outcome == LKV_DONE;
+        world->counts.not_done += outcome == LKV_NOT_DONE;
+        return; /* what it shows is judged as it is used */
+    }
     if (lkv_msg_rc(reply) == LKV_ECOMPACTED || lkv_msg_rc(reply) == LKV_EFUTURE) {
         sim_read_judge_refusal(op, reply);
     }
@@ -176,8 +183,9 @@ static void tell_answer(const struct sim_call *op, const struct lkv_msg *reply, 
                    heard ? "" : ", while dying");
 }
 
-void sim_call_finish(struct sim_call *op, const struct lkv_msg *reply, bool heard) {
+bool sim_call_finish(struct sim_call *op, struct lkv_msg *reply, bool heard) {
     struct sim_world *world = op->world;
+    bool taken = false;
     int rc = lkv_msg_rc(reply);
     if (world->story != NULL) {
         tell_answer(op, reply, heard);
@@ -189,6 +197,9 @@ void sim_call_finish(struct sim_call *op, const struct lkv_msg *reply, bool hear
         world->counts.remote_done += op->remote != NULL && rc == 0;
     }
     sim_history_end(op, heard ? reply : NULL);
+    if (sim_call_is_view(op)) {
+        taken = sim_view_answered(op, reply, heard);
+    }
     if (op->done != NULL) {
         *op->done = 1 + (int)(heard ? error_outcome(rc) : LKV_UNKNOWN);
     }
@@ -202,6 +213,7 @@ void sim_call_finish(struct sim_call *op, const struct lkv_msg *reply, bool hear
     list_remove(&op->link);
     world->op_count--;
     free(op);
+    return taken;
 }
 
 /* What a dying node says reaches nobody: its callers are gone with it. The model learns of commits
@@ -212,7 +224,9 @@ static void on_finish(struct request *request) {
     if (heard) {
         sim_check_commit(op->node);
     }
-    sim_call_finish(op, request->reply, heard);
+    if (sim_call_finish(op, request->reply, heard)) {
+        request->reply = NULL;
+    }
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -351,6 +365,8 @@ static struct request *make_request(struct sim_call *op) {
     case SIM_SESSION_CLOSE: return make_close(op);
     case SIM_STATUS: return make_plain(REQUEST_STATUS);
     case SIM_DIGEST: return make_plain(REQUEST_DIGEST);
+    case SIM_VIEW_OPEN:
+    case SIM_VIEW_PAGE: return op->request;
     case SIM_APPEND:
     case SIM_LOG_READ:
     case SIM_LOG_SPAN:
@@ -378,7 +394,8 @@ static void submit_to_remote(struct sim_call *op, uint64_t timeout_ms) {
         struct lkv_msg *reply = msg_new(LKV_REPLY, NULL);
         ASSERT(reply != NULL);
         msg_set_rc(reply, rc, "refused at once");
-        sim_call_finish(op, reply, true);
+        bool taken = sim_call_finish(op, reply, true);
+        ASSERT(!taken); /* it is a refusal */
         lkv_msg_free(reply);
     }
 }

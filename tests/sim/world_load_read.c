@@ -87,7 +87,7 @@ static size_t right_items(const struct sim_call *op, uint64_t index,
 /* ------------------------------------------------------------------ judging */
 
 /* The entry whose state was to be read; false: an answer at `index` cannot have been given of it. */
-static bool read_index(const struct sim_call *op, uint64_t index, uint64_t *of) {
+bool sim_read_index(const struct sim_call *op, uint64_t index, uint64_t *of) {
     const struct sim_model *model = &op->world->model;
     uint64_t rev = op->select.rev;
     *of = index;
@@ -96,7 +96,8 @@ static bool read_index(const struct sim_call *op, uint64_t index, uint64_t *of) 
     }
     const struct sim_entry *entry = model->committed[index];
     *of = rev == entry->revision ? index : sim_model_made(model, rev);
-    return rev == entry->revision || (rev >= entry->kept_from && rev < entry->revision);
+    bool pinned = op->world->plan.view_permille > 0; /* perhaps, by somebody's view */
+    return rev == entry->revision || ((rev >= entry->kept_from || pinned) && rev < entry->revision);
 }
 
 static void judge_rev(const struct sim_call *op, uint64_t index, const struct lkv_msg *reply) {
@@ -172,7 +173,7 @@ void sim_read_judge(const struct sim_call *op, uint64_t index, const struct lkv_
     struct sim_world *world = op->world;
     uint64_t of;
     world->counts.past_reads += op->select.rev != 0;
-    if (!read_index(op, index, &of)) {
+    if (!sim_read_index(op, index, &of)) {
         sim_world_fail(world,
                        "revision %" PRIu64 " is read at %" PRIu64 ", which keeps %" PRIu64
                        " to %" PRIu64,
@@ -228,7 +229,7 @@ void sim_read_judge_refusal(const struct sim_call *op, const struct lkv_msg *rep
 
 /* ------------------------------------------------------------------ which one */
 
-static uint64_t draw_rev(struct sim_world *world) {
+uint64_t sim_read_draw_rev(struct sim_world *world) {
     struct prng *prng = &world->prng_read;
     uint64_t newest = world->model.revision;
     switch (prng_below(prng, 8)) {
@@ -279,7 +280,7 @@ static void draw_range(struct sim_call *op) {
         op->end = SIM_KEYS_MAX;
         op->to_last = true;
     }
-    op->select.rev = draw_rev(op->world);
+    op->select.rev = sim_read_draw_rev(op->world);
     if (prng_below(prng, 2) == 0) {
         draw_select(op);
     }
@@ -293,12 +294,15 @@ struct sim_call *sim_read_draw(struct sim_client *client, struct sim_node *node,
         prng_below(prng, 1000) >= world->plan.read_permille) {
         return NULL;
     }
+    if (prng_below(prng, 1000) < world->plan.view_permille) {
+        return sim_view_draw(client, node, remote);
+    }
     uint64_t way = prng_below(prng, 4);
     struct sim_call *op = sim_call_new(world, node, remote, way == 0 ? SIM_GET : SIM_RANGE, key);
     op->client = client;
     op->how = prng_below(prng, 3) == 0 ? LKV_LOCAL : LKV_LINEARIZABLE;
     if (way == 0) {
-        op->select.rev = draw_rev(world);
+        op->select.rev = sim_read_draw_rev(world);
     } else if (way == 1) {
         draw_page(client, op);
     } else {

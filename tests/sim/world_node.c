@@ -2,6 +2,7 @@
 #include "tests/sim/world.h"
 
 #include "base/assert.h"
+#include "lib/view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,6 +91,7 @@ void sim_node_crash(struct sim_node *node, bool power) {
     }
     sim_loop_drain(&node->loop);
     tails_close(&node->node->handle.tails);
+    views_detach(&node->node->handle);
     node_destroy(node->node);
     node->node = NULL;
     end_of_life(node);
@@ -103,6 +105,7 @@ static void fire_death(struct sim_event *event) {
         sim_world_tell(world, "%s: closed", node->name);
         int rc = node->node->stop_rc;
         tails_close(&node->node->handle.tails);
+        views_detach(&node->node->handle);
         node_destroy(node->node);
         node->node = NULL;
         sim_host_down(&world->net.hosts[node->number], false);

@@ -132,6 +132,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     draw_remotes(&prng, &plan);
     plan.read_permille = (uint32_t)PICK(&prng, 0, 100, 300, 700);
     draw_history(&prng, &plan);
+    plan.view_permille = (uint32_t)PICK(&prng, 0, 500, 800);
     return plan;
 }
 

@@ -74,6 +74,8 @@ static void answer(struct host *host, struct request *request) {
     case REQUEST_LOG_READ:
     case REQUEST_LOG_SPAN:
     case REQUEST_SESSION_KEEP:
+    case REQUEST_VIEW_OPEN:
+    case REQUEST_VIEW_CLOSE:
     case REQUEST_LOG_HOLD: msg_set_rc(request->reply, LKV_EUNSUPPORTED, NULL); break;
     }
     request_finish(request);

@@ -163,6 +163,21 @@ Test(lib_client_wire, reads_of_older_revisions_have_these_bytes) {
                  "a\xc4\x00\x00\x00\x03\xc0\x00\x00\x95\x03\x01\x02\x03\x04");
 }
 
+Test(lib_client_wire, views_have_these_bytes) {
+    wire_encode_call(&out, &(struct wire_call){.number = 1,
+                                               .method = WIRE_VIEW_OPEN,
+                                               .select = {.rev = 7},
+                                               .view_age_ms = 300,
+                                               .how = LKV_LOCAL,
+                                               .flags = WIRE_HERE});
+    EXPECT_BYTES("\x94\x00\x01\xa9view_open\x95\x07\xcd\x01\x2c\x03\xc0\x01");
+    buffer_clear(&out);
+    wire_encode_call(&out,
+                     &(struct wire_call){
+                         .number = 1, .method = WIRE_VIEW_CLOSE, .view = 9, .has_timeout = true});
+    EXPECT_BYTES("\x94\x00\x01\xaaview_close\x93\x09\x00\x00");
+}
+
 Test(lib_client_wire, replies_have_these_bytes) {
     struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
     msg_set_u64(msg, "rev", 41);
@@ -206,6 +221,12 @@ Test(lib_client_wire, calls_are_read_as_they_were_written) {
     (void)reread(&(struct wire_call){
         .method = WIRE_GET, .key = slice_text("a"), .select = {.rev = UINT64_MAX}});
     (void)reread(&(struct wire_call){.method = WIRE_RANGE, .select = {.rev = 8}});
+    (void)reread(
+        &(struct wire_call){.method = WIRE_RANGE, .select = {.rev = 8, .order = LKV_BY_VERSION}});
+    (void)reread(&(struct wire_call){.method = WIRE_VIEW_CLOSE, .view = UINT64_MAX});
+    struct wire_call view = reread(
+        &(struct wire_call){.method = WIRE_VIEW_OPEN, .how = LKV_LOCAL, .view_age_ms = 70000});
+    cr_assert_eq(view.view_age_ms, 70000);
     (void)reread(&(struct wire_call){
         .method = WIRE_RANGE,
         .select = {

