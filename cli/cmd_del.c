@@ -33,32 +33,13 @@ static int delete_span(struct store *store, const struct span *span) {
     return exit;
 }
 
-static void print_count(const struct cli *cli, const char *name, const char *after, uint64_t count,
-                        uint64_t rev) {
-    if (cli->format == FORMAT_JSON) {
-        struct text line = {0};
-        json_open(&line);
-        json_u64(&line, name, count);
-        json_u64(&line, "rev", rev);
-        json_print(&line);
-        text_free(&line);
-    } else if (cli->format == FORMAT_FIELDS) {
-        field_u64(name, count);
-        field_u64("rev", rev);
-    } else if (cli->format == FORMAT_RAW) {
-        printf("%" PRIu64, count);
-    } else {
-        printf("%" PRIu64 "%s\n", count, after);
-    }
-}
-
-static int count_span(struct store *store, const struct span *span, const char *name,
+static int count_span(struct store *store, const struct span *span, uint64_t at, const char *name,
                       const char *after) {
     uint64_t count;
     uint64_t rev;
-    int exit = span_count(store, span, &count, &rev);
+    int exit = span_count(store, span, at, &count, &rev);
     if (exit == 0) {
-        print_count(store->cli, name, after, count, rev);
+        output_count(store->cli, name, after, count, rev);
     }
     return exit;
 }
@@ -93,7 +74,7 @@ static int run_del(struct cli *cli) {
     exit = check_safe(cli, &span);
     exit = exit == 0 ? store_open(cli, dry ? TO_READ : TO_DELETE, &store) : exit;
     if (exit == 0) {
-        exit = dry ? count_span(&store, &span, "would_delete", " would be deleted")
+        exit = dry ? count_span(&store, &span, 0, "would_delete", " would be deleted")
                    : delete_span(&store, &span);
         store_close(&store);
     }
@@ -128,6 +109,10 @@ static int run_count(struct cli *cli) {
     bool named = args_switch(&cli->args, "prefix") || args_switch(&cli->args, "range") ||
                  args_switch(&cli->args, "from-key") || cli->args.word_count > 0;
     struct span span = {.everything = true};
+    uint64_t at = 0;
+    if (!args_number(&cli->args, "rev", 1, UINT64_MAX, &at)) {
+        return report_usage(cli, "%s", text_string(&cli->args.error));
+    }
     int exit = named ? span_take(cli, &span) : 0;
     if (exit != 0) {
         return exit;
@@ -135,7 +120,7 @@ static int run_count(struct cli *cli) {
     struct store store;
     exit = store_open(cli, TO_READ, &store);
     if (exit == 0) {
-        exit = count_span(&store, &span, "count", "");
+        exit = count_span(&store, &span, at, "count", "");
         store_close(&store);
     }
     span_free(&span);
@@ -146,6 +131,7 @@ static const struct flag count_flags[] = {
     {"prefix", FLAG_MODE, 0, false, NULL, "the keys that begin with the word"},
     {"range", FLAG_MODE, 0, false, NULL, "two words: the keys from FROM up to, not including, TO"},
     {"from-key", FLAG_MODE, 0, false, NULL, "the key and all behind it"},
+    {"rev", FLAG_VALUE, 0, false, "N", "as of revision N"},
     {"local", FLAG_SWITCH, 0, false, NULL,
      "what the node asked has applied, at any time, maybe old"},
     FLAG_END,

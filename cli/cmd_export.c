@@ -157,9 +157,10 @@ const struct command command_export = {
     .name = "export",
     .words = "[FILE]",
     .summary = "Print keys and values as JSON lines, in key order.",
-    .details = "Without FILE, or with -, on standard output. The store is read page by page, each\n"
-               "page linearizable, so the whole is not of one instant while writes go on. A FILE\n"
-               "appears under its name only when it is complete.",
+    .details =
+        "Without FILE, or with -, on standard output. All of it is of one revision, while\n"
+        "writes go on; should the cluster not have kept that long enough, a warning says so.\n"
+        "A FILE appears under its name only when it is complete.",
     .examples = "  kvctl export all.jsonl\n"
                 "  kvctl export --prefix /svc/ | jq -r .key\n"
                 "  kvctl --dir ./data export - | kvctl --endpoints h1:7001 import -",

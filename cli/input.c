@@ -199,11 +199,16 @@ static int visit_page(struct walk *walk, const struct lkv_msg *page) {
 /* Asks again while the answer is "not now", as long as the walk has patience. */
 static int ask_page(struct walk *walk, const struct span *rest, int flags, struct lkv_msg **page) {
     struct store *store = walk->store;
-    size_t limit = walk->limit > 0 ? (size_t)(walk->limit - walk->count) : 0;
+    struct lkv_query query = walk->query;
+    query.from = text_bytes(&rest->from);
+    query.to = text_bytes(&rest->to);
+    query.limit = walk->limit > 0 ? (size_t)(walk->limit - walk->count) : 0;
+    query.flags = flags;
+    query.how = store->how;
+    query.rev = walk->page_rev;
     int64_t start_ms = clock_ms();
     for (;;) {
-        int rc = lkv_range(store->db, text_bytes(&rest->from), text_bytes(&rest->to), limit, flags,
-                           store->how, store_left(store), page);
+        int rc = lkv_find(store->db, &query, store_left(store), page);
         bool again = rc < 0 && lkv_retryable(rc) && walk->count > 0 && walk->patience_ms > 0;
         if (!again || clock_ms() - start_ms > walk->patience_ms ||
             deadline_passed(store->cli->deadline)) {
@@ -215,10 +220,43 @@ static int ask_page(struct walk *walk, const struct span *rest, int flags, struc
     }
 }
 
+/* Whether pages follow one of so many keys, if there are more. */
+static bool goes_on(const struct walk *walk, size_t keys) {
+    return walk->query.order == LKV_BY_KEY &&
+           (walk->limit == 0 || walk->count + keys < walk->limit);
+}
+
+/* The pages that follow are of this one's revision, and a view keeps that while they are read. */
+static void hold_revision(struct walk *walk) {
+    if (walk->page_rev == 0 && walk->view == NULL) {
+        walk->page_rev = walk->rev;
+        int rc = lkv_view_open(walk->store->db, walk->store->how, walk->rev, LKV_VIEW_AGE_MS_MAX,
+                               &walk->view);
+        (void)rc; /* without a view, what the cluster keeps has to do */
+    }
+}
+
+/* Nobody keeps the revision of the pages so far. */
+static bool give_up_revision(struct walk *walk, int rc) {
+    if (rc != LKV_ECOMPACTED || walk->query.rev != 0 || walk->page_rev == 0) {
+        return false;
+    }
+    report_warning(walk->store->cli, "%s; what follows is of a newer revision", lkv_last_text());
+    lkv_view_close(walk->view);
+    walk->view = NULL;
+    walk->page_rev = 0;
+    return true;
+}
+
 static int walk_page(struct walk *walk, const struct span *rest, int flags, bool *more) {
     struct store *store = walk->store;
     struct lkv_msg *page = NULL;
     int rc = ask_page(walk, rest, flags, &page);
+    if (give_up_revision(walk, rc)) {
+        lkv_msg_free(page);
+        page = NULL;
+        rc = ask_page(walk, rest, flags, &page);
+    }
     int exit;
     if (rc < 0) {
         exit = report_call(store->cli, rc, page, "%s", span_name(store->cli).text);
@@ -227,6 +265,9 @@ static int walk_page(struct walk *walk, const struct span *rest, int flags, bool
         lkv_msg_u64(page, "rev", &walk->rev);
         lkv_msg_u64(page, "total", flags & LKV_TOTAL ? &walk->total : &number);
         *more = lkv_msg_u64(page, "more", &number) && number != 0 && lkv_msg_count(page) > 0;
+        if (*more && goes_on(walk, lkv_msg_count(page))) {
+            hold_revision(walk); /* before what takes the caller's time */
+        }
         exit = visit_page(walk, page);
     }
     lkv_msg_free(page);
@@ -238,13 +279,14 @@ int span_walk(struct walk *walk, const struct span *span) {
     text_add(&rest.from, text_string(&span->from), span->from.size);
     text_add(&rest.to, text_string(&span->to), span->to.size);
     int flags = walk->flags;
+    walk->page_rev = walk->query.rev;
     bool more = true;
     int exit = 0;
     while (exit == 0 && more) {
         more = false;
         exit = walk_page(walk, &rest, flags, &more);
         flags &= ~LKV_TOTAL; /* of the first page: those behind it count less */
-        if (walk->limit > 0 && walk->count >= walk->limit) {
+        if (!goes_on(walk, 0)) {
             walk->more = more;
             break;
         }
@@ -252,18 +294,26 @@ int span_walk(struct walk *walk, const struct span *span) {
             span_after(&rest, text_bytes(&walk->last), walk->flags & LKV_DESCENDING);
         }
     }
+    lkv_view_close(walk->view);
+    walk->view = NULL;
     span_free(&rest);
     return exit;
 }
 
-int span_count(struct store *store, const struct span *span, uint64_t *count, uint64_t *rev) {
+int span_count(struct store *store, const struct span *span, uint64_t at, uint64_t *count,
+               uint64_t *rev) {
     struct lkv_msg *answer = NULL;
     int rc;
     if (span->single) {
-        rc = lkv_get(store->db, text_bytes(&span->from), store->how, store_left(store), &answer);
+        rc = lkv_get_at(store->db, text_bytes(&span->from), at, store->how, store_left(store),
+                        &answer);
     } else {
-        rc = lkv_range(store->db, text_bytes(&span->from), text_bytes(&span->to), 0, LKV_COUNT_ONLY,
-                       store->how, store_left(store), &answer);
+        const struct lkv_query query = {.from = text_bytes(&span->from),
+                                        .to = text_bytes(&span->to),
+                                        .rev = at,
+                                        .flags = LKV_COUNT_ONLY,
+                                        .how = store->how};
+        rc = lkv_find(store->db, &query, store_left(store), &answer);
     }
     int exit = 0;
     *count = span->single && rc == 0;

@@ -36,20 +36,26 @@ struct shown span_name(const struct cli *cli);
 
 struct walk {
     struct store *store;
-    uint64_t limit; /* 0: none */
-    int flags;      /* LKV_KEYS_ONLY, LKV_DESCENDING, LKV_TOTAL */
+    uint64_t limit;         /* 0: none */
+    int flags;              /* LKV_KEYS_ONLY, LKV_DESCENDING, LKV_TOTAL */
+    struct lkv_query query; /* of it the revision, the order and the bounds of revisions */
     int (*visit)(void *arg, const struct lkv_kv *item); /* non-zero: end, and return it */
     void *arg;
-    int64_t patience_ms; /* a page refused for a while is asked for again, for so long; 0: not */
-    struct text last;    /* the last key visited; owned by the walk, free it */
+    int64_t patience_ms;   /* a page refused for a while is asked for again, for so long; 0: not */
+    struct text last;      /* the last key visited; owned by the walk, free it */
+    struct lkv_view *view; /* its own: keeps the first page's revision for the others */
+    uint64_t page_rev;     /* its own: of the pages behind the first one */
     uint64_t count, total, rev;
     bool more; /* keys are left beyond the limit */
 };
 
-/* Visits the keys of the span page by page. The pages are not of one revision while writes go on. */
+/* Visits the keys of the span page by page, all of one revision. Should the cluster not have kept that, a
+ * warning says from where on what is visited is newer; unless the revision was asked for. In another order than
+ * that of keys there is one page. */
 int span_walk(struct walk *walk, const struct span *span);
 
-/* How many keys the span has; 0, or the exit code, having said why. */
-int span_count(struct store *store, const struct span *span, uint64_t *count, uint64_t *rev);
+/* How many keys the span has, or had at revision `at` (0: now); 0, or the exit code, having said why. */
+int span_count(struct store *store, const struct span *span, uint64_t at, uint64_t *count,
+               uint64_t *rev);
 
 #endif

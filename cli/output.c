@@ -115,6 +115,25 @@ void output_written(const struct cli *cli, uint64_t rev, const uint64_t *count) 
     }
 }
 
+void output_count(const struct cli *cli, const char *name, const char *after, uint64_t count,
+                  uint64_t rev) {
+    if (cli->format == FORMAT_JSON) {
+        struct text line = {0};
+        json_open(&line);
+        json_u64(&line, name, count);
+        json_u64(&line, "rev", rev);
+        json_print(&line);
+        text_free(&line);
+    } else if (cli->format == FORMAT_FIELDS) {
+        field_u64(name, count);
+        field_u64("rev", rev);
+    } else if (cli->format == FORMAT_RAW) {
+        printf("%" PRIu64, count);
+    } else {
+        printf("%" PRIu64 "%s\n", count, after);
+    }
+}
+
 int output_finish(struct cli *cli, int exit) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) {

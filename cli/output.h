@@ -27,6 +27,10 @@ void print_shown(struct lkv_bytes bytes, bool hex);
 /* The answer to a write: OK rev=41. `count` of NULL is not told. */
 void output_written(const struct cli *cli, uint64_t rev, const uint64_t *count);
 
+/* A count of keys, under its name; `after` follows the number where it stands alone. */
+void output_count(const struct cli *cli, const char *name, const char *after, uint64_t count,
+                  uint64_t rev);
+
 /* Everything is out; exit code 4 when stdout could not take it, otherwise `exit`. */
 int output_finish(struct cli *cli, int exit);
 
