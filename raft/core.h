@@ -43,6 +43,7 @@ struct ballot {
     bool all_not_ready; /* every refusal said NOT_READY */
     bool has_leader;    /* some voter hears a leader */
     uint32_t immediate; /* immediate repetitions so far, to pace them */
+    bool sounding;      /* a follower's, with its leader's token (election_sound) */
 };
 
 /* What a follower knows of its leader's log. */
@@ -75,6 +76,7 @@ struct reads {
 struct transfer {
     uint64_t target; /* RAFT_NOBODY: none */
     uint64_t deadline_ns;
+    uint64_t try_ns; /* of transfer_try: not before then again */
 };
 
 /* What one peer last said about the gap that is asked about. */
@@ -248,6 +250,7 @@ void election_arm(struct raft *raft);
 void election_arm_retry(struct raft *raft);
 void election_tick(struct raft *raft);
 void election_campaign(struct raft *raft, uint64_t token_leader); /* raises the term */
+void election_sound(struct raft *raft);
 void election_vote_durable(struct raft *raft);
 void election_reply(struct raft *raft, const struct raft_message *message);
 
@@ -308,6 +311,7 @@ void transfer_progress(struct raft *raft); /* the target may have caught up */
 void transfer_now(struct raft *raft, const struct raft_message *message);
 bool transfer_pending(const struct raft *raft);
 uint64_t transfer_best(const struct raft *raft, bool healthy_only);
+void transfer_try(struct raft *raft);
 
 /* ------------------------------------------------------------------ disk.c */
 

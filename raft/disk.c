@@ -34,6 +34,8 @@ void disk_watch(struct raft *raft) {
     if (target != RAFT_NOBODY) {
         (void)transfer_begin(raft,
                              target); /* when it cannot be now, the next heartbeat asks again */
+    } else {
+        transfer_try(raft);
     }
 }
 

@@ -53,7 +53,7 @@ static void send_requests(struct raft *raft, bool pre) {
         request->vote_request.last_index = raft->last;
         request->vote_request.last_term = log_last_term(raft);
         request->vote_request.round = raft->ballot.round;
-        if (!pre && raft->token_leader != RAFT_NOBODY) {
+        if (raft->token_leader != RAFT_NOBODY) {
             request->vote_request.by_transfer = true;
             request->vote_request.token_leader = raft->token_leader;
             request->vote_request.token_term = raft->token_term;
@@ -97,6 +97,18 @@ void election_campaign(struct raft *raft, uint64_t token_leader) {
     raft->ballot.immediate = 0;
     raft->election_ns =
         UINT64_MAX; /* rule 4: the round's clock starts when the record is durable */
+}
+
+/* A follower whose leader wants it to take over asks whether it would be elected. It goes on following, and only a
+ * quorum's yes makes it a candidate. */
+void election_sound(struct raft *raft) {
+    if (!raft->ballot.sounding) { /* else asked again: requests or replies may have been lost */
+        raft->token_leader = raft->leader;
+        raft->token_term = raft->term;
+        ballot_begin(raft);
+        raft->ballot.sounding = true;
+    }
+    send_requests(raft, true);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -183,7 +195,7 @@ static void granted(struct raft *raft, size_t slot) {
     if (raft->phase == RAFT_WAIT_TO_VOTE_NEXT) {
         leader_begin(raft);
     } else {
-        election_campaign(raft, RAFT_NOBODY);
+        election_campaign(raft, raft->ballot.sounding ? raft->leader : RAFT_NOBODY);
     }
 }
 
@@ -203,7 +215,8 @@ static void refused(struct raft *raft, size_t slot, enum raft_vote_answer answer
 
 void election_reply(struct raft *raft, const struct raft_message *message) {
     size_t slot = config_find(&raft->config, message->from);
-    if (raft->role != RAFT_CANDIDATE || !config_votes(&raft->config, slot)) {
+    bool asks = raft->role == RAFT_CANDIDATE || raft->ballot.sounding;
+    if (!asks || !config_votes(&raft->config, slot)) {
         return;
     }
     bool accepted = message->vote_reply.answer == RAFT_VOTE_ACCEPT;
@@ -215,6 +228,9 @@ void election_reply(struct raft *raft, const struct raft_message *message) {
     bool pre = raft->phase != RAFT_WAIT_TO_VOTE_NEXT;
     if (message->vote_reply.pre != pre || message->vote_reply.round != raft->ballot.round) {
         return; /* an earlier round's (R4) */
+    }
+    if (raft->ballot.sounding && (!accepted || !may_ask(raft))) {
+        return; /* the leader has us ask again, if it likes */
     }
     if (!accepted) {
         refused(raft, slot, message->vote_reply.answer);

@@ -241,7 +241,7 @@ struct raft_message {
             int rc; /* 0, LKV_ENOTLEADER, LKV_EBUSY */
         } read_reply;
         struct {
-            uint64_t last_index; /* the target campaigns at once if it holds this */
+            uint64_t last_index; /* the target asks at once if it holds this */
         } transfer_now;
         struct {
             enum raft_repair_want want;

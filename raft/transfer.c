@@ -37,12 +37,8 @@ static bool another_can_lead(const struct raft *raft) {
     return config_quorum(&raft->config, mask);
 }
 
-/* The live voter that has most, RAFT_NOBODY if there is none; `healthy_only` as rule 5 asks. */
-uint64_t transfer_best(const struct raft *raft, bool healthy_only) {
+static uint64_t best_voter(const struct raft *raft, bool healthy_only) {
     uint64_t best = RAFT_NOBODY, most = 0;
-    if (healthy_only && !another_can_lead(raft)) {
-        return RAFT_NOBODY;
-    }
     for (size_t i = 0; i < raft->config.count; i++) {
         bool fit = healthy_only ? healthy(raft, i) : live_voter(raft, i);
         if (fit && close_behind(raft, &raft->peers[i]) &&
@@ -54,9 +50,27 @@ uint64_t transfer_best(const struct raft *raft, bool healthy_only) {
     return best;
 }
 
-static void send_now(struct raft *raft) {
-    struct raft_message *message = update_message(raft, RAFT_TRANSFER_NOW, raft->transfer.target);
+/* The live voter that has most, RAFT_NOBODY if there is none; `healthy_only` as rule 5 asks. */
+uint64_t transfer_best(const struct raft *raft, bool healthy_only) {
+    return healthy_only && !another_can_lead(raft) ? RAFT_NOBODY : best_voter(raft, healthy_only);
+}
+
+static void send_now(struct raft *raft, uint64_t target) {
+    struct raft_message *message = update_message(raft, RAFT_TRANSFER_NOW, target);
     message->transfer_now.last_index = raft->last;
+}
+
+/* This node sees no quorum of healthy voters; one of them may, where this node does not reach. When it sees none
+ * either nothing has changed: submissions are not held up meanwhile, and reads go on here. */
+void transfer_try(struct raft *raft) {
+    uint64_t target = best_voter(raft, true);
+    size_t slot = config_find(&raft->config, target);
+    if (slot == raft->config.count || raft->peers[slot].match != raft->last ||
+        raft->now_ns < raft->transfer.try_ns) {
+        return;
+    }
+    raft->transfer.try_ns = raft->now_ns + ms(raft->options.election_min_ms);
+    send_now(raft, target);
 }
 
 int transfer_begin(struct raft *raft, uint64_t target) {
@@ -87,7 +101,7 @@ void transfer_progress(struct raft *raft) {
     }
     size_t slot = config_find(&raft->config, raft->transfer.target);
     if (slot < raft->config.count && raft->peers[slot].match == raft->last) {
-        send_now(raft);
+        send_now(raft, raft->transfer.target);
     }
 }
 
@@ -97,7 +111,7 @@ void transfer_tick(struct raft *raft) {
     }
 }
 
-/* The target: campaigns at once, without a pre-vote, if it is what the leader took it for. */
+/* The target: asks at once, with the leader's token, if it is what the leader took it for. */
 void transfer_now(struct raft *raft, const struct raft_message *message) {
     if (raft->role != RAFT_FOLLOWER || message->term != raft->term ||
         message->from != raft->leader || raft->last < message->transfer_now.last_index) {
@@ -108,5 +122,5 @@ void transfer_now(struct raft *raft, const struct raft_message *message) {
         raft->term >= TERM_MAX) {
         return;
     }
-    election_campaign(raft, message->from);
+    election_sound(raft);
 }
