@@ -1,12 +1,15 @@
 /* kvctl put. */
 #include "input.h"
+#include "lease_id.h"
 #include "output.h"
 #include "report.h"
 
-static int put(struct store *store, const struct text *key, const struct text *value,
+static int put(struct store *store, const struct text *key, const struct text *value, int64_t lease,
                const char *name) {
-    int rc = lkv_put_submit(store->db, text_bytes(key), text_bytes(value), store_left(store),
-                            store->queue, NULL);
+    int rc = lease == 0 ? lkv_put_submit(store->db, text_bytes(key), text_bytes(value),
+                                         store_left(store), store->queue, NULL)
+                        : lkv_put_leased_submit(store->db, text_bytes(key), text_bytes(value),
+                                                lease, store_left(store), store->queue, NULL);
     if (rc < 0) {
         return report_call(store->cli, rc, NULL, "put %s", name);
     }
@@ -28,17 +31,28 @@ static int run_put(struct cli *cli) {
     struct text key = {0};
     struct text value = {0};
     struct store store;
+    int64_t lease = 0;
+    const char *id = args_text(&cli->args, "lease");
+    if (id != NULL && !lease_id_take(id, &lease)) {
+        return report_usage(cli, "a lease's id is hexadecimal, 1 to 7fffffffffffffff, not '%s'",
+                            shown(id).text);
+    }
     int exit = key_take(cli, cli->args.words[0], &key);
     exit = exit == 0 ? value_take(cli, cli->args.words[1], &value) : exit;
     exit = exit == 0 ? store_open(cli, TO_WRITE, &store) : exit;
     if (exit == 0) {
-        exit = put(&store, &key, &value, shown(cli->args.words[0]).text);
+        exit = put(&store, &key, &value, lease, shown(cli->args.words[0]).text);
         store_close(&store);
     }
     text_free(&key);
     text_free(&value);
     return exit;
 }
+
+static const struct flag put_flags[] = {
+    {"lease", FLAG_VALUE, 0, false, "ID", "the key is deleted when this lease ends"},
+    FLAG_END,
+};
 
 const struct command command_put = {
     .name = "put",
@@ -51,6 +65,7 @@ const struct command command_put = {
                 "  head -c 1000 /dev/urandom | kvctl put /blob -\n"
                 "  kvctl put temperature -- -5\n"
                 "  kvctl --dir ./data put greeting hello",
+    .flags = put_flags,
     .words_min = 2,
     .words_max = 2,
     .run = run_put,

@@ -101,7 +101,8 @@ static void take_messages(struct broker *broker, int64_t wait_ms) {
         case LKV_RECORDS: on_records(broker, msg); break;
         case LKV_REPLY: on_answer(broker, msg); break;
         case LKV_END: broker->ended = true; break;
-        default: break; /* of a later version */
+        case LKV_LEASE_LOST: /* there are none */
+        default: break;      /* of a later version */
         }
         lkv_msg_free(msg); /* of stepping_down: "I have stopped acting" */
     }

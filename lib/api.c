@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "lib/client.h"
+#include "lib/lease.h"
 #include "lib/node.h"
 #include "lib/session.h"
 #include "lib/view.h"
@@ -203,6 +204,7 @@ int lkv_close(struct lkv *db, int64_t handover_ms) {
     }
     sessions_detach(db);
     views_detach(db);
+    lease_holds_detach(db);
     tails_close(&db->tails);
     return db->ops->close(db, handover_ms > 0 ? handover_ms : 0);
 }

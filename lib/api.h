@@ -24,6 +24,20 @@ MUST_USE int api_session_open(struct lkv *db, uint64_t resume, int64_t ttl_ms,
 MUST_USE int api_session_close(struct lkv_session *session, int64_t timeout_ms, struct lkv **db,
                                struct request **request);
 
+/* The same for leases. `*id` 0: one is chosen. */
+MUST_USE int api_lease_grant(struct lkv *db, int64_t *id, int64_t ttl_ms, int64_t timeout_ms,
+                             struct request **request);
+MUST_USE int api_lease_revoke(struct lkv *db, int64_t id, int64_t timeout_ms,
+                              struct request **request);
+MUST_USE int api_lease_keep(struct lkv *db, int64_t id, int64_t timeout_ms,
+                            struct request **request);
+MUST_USE int api_lease_ttl(struct lkv *db, int64_t id, struct lkv_bytes after, size_t limit,
+                           int64_t timeout_ms, struct request **request);
+MUST_USE int api_put_leased(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value,
+                            int64_t lease, int64_t timeout_ms, struct request **request);
+MUST_USE int api_lease_list(struct lkv *db, int64_t after, size_t limit, int64_t timeout_ms,
+                            struct request **request);
+
 /* The calling thread's lkv_last_text. Both return rc. */
 int api_fail(int rc, const char *format, ...) PRINTF_LIKE(2, 3);
 int api_fail_with(int rc, const struct reason *why);

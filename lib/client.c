@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "lib/deadlines.h"
 #include "lib/inbox.h"
+#include "lib/lease.h"
 #include "lib/remote.h"
 #include "lib/session.h"
 
@@ -493,6 +494,7 @@ static void on_turn_end(void *arg) {
     follow_target(client, now_ns);
     send_queue(client);
     uint64_t next_ns = earlier(expire(client, now_ns), sessions_turn(&client->handle, now_ns));
+    next_ns = earlier(next_ns, lease_holds_turn(&client->handle, now_ns));
     loop_timer_set(client->loop, client->turn_again ? now_ns : next_ns);
 }
 
@@ -534,6 +536,10 @@ static uint64_t now_ns_of(const struct lkv *db) {
     return loop_now_ns(client->loop);
 }
 
+static void wake(struct lkv *db) {
+    loop_wake(((struct client *)db)->loop);
+}
+
 /* ------------------------------------------------------------------ life */
 
 int client_new(struct client **out, const struct lkv_options *options,
@@ -544,7 +550,8 @@ int client_new(struct client **out, const struct lkv_options *options,
         return LKV_ENOMEM;
     }
     ASSERT(options->endpoint_count > 0);
-    client->ops = (struct lkv_ops){.submit = submit, .close = close, .now_ns = now_ns_of};
+    client->ops =
+        (struct lkv_ops){.submit = submit, .close = close, .now_ns = now_ns_of, .wake = wake};
     client->handle = (struct lkv){.ops = &client->ops,
                                   .timeout_ms = options->timeout_ms,
                                   .key_bytes_max = options->key_bytes_max,
@@ -566,6 +573,7 @@ int client_new(struct client **out, const struct lkv_options *options,
 
 void client_start(struct client *client, struct loop *loop, struct net *net) {
     client->loop = loop;
+    atomic_init(&client->handle.leases.ids, loop_random(loop));
     client->net = net;
     deadlines_init(&client->deadlines, loop_now_ns(loop));
     on_turn_end(client); /* connects at once: the first call finds a connection */

@@ -31,7 +31,12 @@ enum wire_method {
     WIRE_LOG_SPAN,
     WIRE_SESSION_KEEP,
     WIRE_VIEW_OPEN,
-    WIRE_VIEW_CLOSE
+    WIRE_VIEW_CLOSE,
+    WIRE_LEASE_GRANT,
+    WIRE_LEASE_REVOKE,
+    WIRE_LEASE_KEEP,
+    WIRE_LEASE_TTL,
+    WIRE_LEASE_LIST
 };
 
 /* On the wire: numbers never change meaning. */
@@ -56,7 +61,8 @@ struct wire_call {
     uint64_t
         session; /* put, delete, append: that they belong to, 0 = none; session_open: to be resumed */
     uint64_t seq, acked_below;   /* put, delete, append in a session */
-    uint64_t ttl_ms;             /* session_open */
+    int64_t lease;               /* lease_*; of lease_list: from behind it */
+    uint64_t ttl_ms;             /* session_open, lease_grant */
     uint64_t view_age_ms;        /* view_open */
     uint64_t view;               /* view_close */
     const struct slice *records; /* append; decoded: valid until the next frame is */

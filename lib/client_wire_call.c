@@ -139,6 +139,30 @@ static void pack_session_id(msgpack_packer *packer, const struct wire_call *call
     pack_timeout_and_flags(packer, call);
 }
 
+static void pack_lease_grant(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_int64(packer, call->lease);
+    msgpack_pack_uint64(packer, call->ttl_ms);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_lease(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_int64(packer, call->lease);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_lease_ttl(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_int64(packer, call->lease);
+    wire_pack_bytes(packer, call->key);
+    msgpack_pack_uint64(packer, call->limit);
+    pack_timeout_and_flags(packer, call);
+}
+
+static void pack_lease_list(msgpack_packer *packer, const struct wire_call *call) {
+    msgpack_pack_int64(packer, call->lease);
+    msgpack_pack_uint64(packer, call->limit);
+    pack_timeout_and_flags(packer, call);
+}
+
 /* Only who sends many appends at once has to know of refusals, so their count comes behind. */
 static void pack_append(msgpack_packer *packer, const struct wire_call *call) {
     msgpack_pack_array(packer, call->record_count);
@@ -365,6 +389,39 @@ static void take_session_id(struct arguments *arguments, struct wire_call *out) 
     take_timeout_and_flags(arguments, out);
 }
 
+static int64_t take_lease_id(struct arguments *arguments, int64_t least) {
+    uint64_t id = take_number(arguments, "lease");
+    if (id > INT64_MAX || (int64_t)id < least) {
+        fail(arguments, LKV_EINVAL, "lease");
+        return 0;
+    }
+    return (int64_t)id;
+}
+
+static void take_lease_grant(struct arguments *arguments, struct wire_call *out) {
+    out->lease = take_lease_id(arguments, 1);
+    out->ttl_ms = take_number(arguments, "ttl_ms");
+    take_timeout_and_flags(arguments, out);
+}
+
+static void take_lease(struct arguments *arguments, struct wire_call *out) {
+    out->lease = take_lease_id(arguments, 1);
+    take_timeout_and_flags(arguments, out);
+}
+
+static void take_lease_ttl(struct arguments *arguments, struct wire_call *out) {
+    out->lease = take_lease_id(arguments, 1);
+    out->key = take_bytes(arguments, "after");
+    out->limit = take_number(arguments, "limit");
+    take_timeout_and_flags(arguments, out);
+}
+
+static void take_lease_list(struct arguments *arguments, struct wire_call *out) {
+    out->lease = take_lease_id(arguments, 0);
+    out->limit = take_number(arguments, "limit");
+    take_timeout_and_flags(arguments, out);
+}
+
 /* Into the decoder's own array. */
 static void take_records(struct arguments *arguments, struct wire_call *out) {
     const msgpack_object *at;
@@ -431,6 +488,11 @@ static const struct method_row methods[] = {
     [WIRE_SESSION_KEEP] = {"session_keep", 2, 1, false, pack_session_id, take_session_id},
     [WIRE_VIEW_OPEN] = {"view_open", 4, 1, false, pack_view_open, take_view_open},
     [WIRE_VIEW_CLOSE] = {"view_close", 2, 1, false, pack_view_close, take_view_close},
+    [WIRE_LEASE_GRANT] = {"lease_grant", 3, 1, false, pack_lease_grant, take_lease_grant},
+    [WIRE_LEASE_REVOKE] = {"lease_revoke", 2, 1, false, pack_lease, take_lease},
+    [WIRE_LEASE_KEEP] = {"lease_keep_alive", 2, 1, false, pack_lease, take_lease},
+    [WIRE_LEASE_TTL] = {"lease_ttl", 4, 1, false, pack_lease_ttl, take_lease_ttl},
+    [WIRE_LEASE_LIST] = {"lease_list", 3, 1, false, pack_lease_list, take_lease_list},
 };
 
 enum { METHOD_COUNT = sizeof(methods) / sizeof(methods[0]) };

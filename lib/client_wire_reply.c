@@ -9,6 +9,7 @@ enum {
     ERROR_PARTS = 4,  /* code, name, text, outcome */
     ITEM_PARTS = 6,   /* key, value, create_rev, mod_rev, version, lease */
     RECORD_PARTS = 3, /* index, term, bytes */
+    LEASE_PARTS = 3,  /* id, ttl_ms, remaining_ms */
     MEMBER_PARTS = 7, /* id, address, role, state, match, lag_entries, lag_ms */
     TEXT_SIZE_MAX = 4096
 };
@@ -16,6 +17,7 @@ enum {
 static const char items_name[] = "items";
 static const char members_name[] = "members";
 static const char records_name[] = "records";
+static const char leases_name[] = "leases";
 
 /* In the order of enum lkv_outcome. */
 static const char *const outcomes[] = {"done", "not_done", "negative", "unknown"};
@@ -57,6 +59,17 @@ static void pack_records(msgpack_packer *packer, const struct lkv_msg *reply) {
     }
 }
 
+static void pack_leases(msgpack_packer *packer, const struct lkv_msg *reply) {
+    wire_pack_text(packer, leases_name);
+    msgpack_pack_array(packer, reply->lease_count);
+    for (size_t i = 0; i < reply->lease_count; i++) {
+        msgpack_pack_array(packer, LEASE_PARTS);
+        msgpack_pack_int64(packer, reply->leases[i].id);
+        msgpack_pack_int64(packer, reply->leases[i].ttl_ms);
+        msgpack_pack_int64(packer, reply->leases[i].remaining_ms);
+    }
+}
+
 static void pack_members(msgpack_packer *packer, const struct lkv_msg *reply) {
     wire_pack_text(packer, members_name);
     msgpack_pack_array(packer, reply->member_count);
@@ -77,8 +90,9 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     bool items = reply->range.count > 0;
     bool members = reply->member_count > 0;
     bool records = reply->record_count > 0;
+    bool leases = reply->lease_count > 0;
     msgpack_pack_map(packer, reply->number_count + reply->string_count + (items ? 1 : 0) +
-                                 (members ? 1 : 0) + (records ? 1 : 0));
+                                 (members ? 1 : 0) + (records ? 1 : 0) + (leases ? 1 : 0));
     for (size_t i = 0; i < reply->number_count; i++) {
         wire_pack_text(packer, reply->numbers[i].name);
         msgpack_pack_uint64(packer, reply->numbers[i].value);
@@ -95,6 +109,9 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     }
     if (records) {
         pack_records(packer, reply);
+    }
+    if (leases) {
+        pack_leases(packer, reply);
     }
 }
 
@@ -276,6 +293,36 @@ static int read_records(const msgpack_object *object, struct slice frame, struct
     return 0;
 }
 
+static bool read_lease(const msgpack_object *object, struct lkv_lease *out) {
+    const msgpack_object *parts;
+    uint32_t count;
+    uint64_t numbers[LEASE_PARTS] = {0};
+    bool good = wire_as_array(object, &parts, &count) && count >= LEASE_PARTS;
+    for (size_t i = 0; good && i < LEASE_PARTS; i++) {
+        good = wire_as_number(&parts[i], &numbers[i]) && numbers[i] <= INT64_MAX;
+    }
+    *out = (struct lkv_lease){.id = (int64_t)numbers[0],
+                              .ttl_ms = (int64_t)numbers[1],
+                              .remaining_ms = (int64_t)numbers[2]};
+    return good;
+}
+
+static int read_leases(const msgpack_object *object, struct lkv_msg *reply) {
+    const msgpack_object *at;
+    uint32_t count;
+    if (!wire_as_array(object, &at, &count) || reply->leases != NULL) {
+        return LKV_EPROTOCOL;
+    }
+    int rc = msg_reserve_leases(reply, count);
+    for (; rc == 0 && reply->lease_count < count; reply->lease_count++) {
+        if (!read_lease(&at[reply->lease_count], &reply->leases[reply->lease_count])) {
+            rc = LKV_EPROTOCOL;
+            break;
+        }
+    }
+    return rc;
+}
+
 static int read_member(const msgpack_object *object, struct lkv_msg *reply) {
     const msgpack_object *parts;
     uint32_t count;
@@ -335,6 +382,9 @@ static int read_pair(const msgpack_object_kv *pair, struct slice frame, struct l
     }
     if (slice_equal(name, slice_text(records_name))) {
         return read_records(&pair->val, frame, reply);
+    }
+    if (slice_equal(name, slice_text(leases_name)) && pair->val.type == MSGPACK_OBJECT_ARRAY) {
+        return read_leases(&pair->val, reply);
     }
     const char *known = msg_known_name(name);
     uint64_t number;

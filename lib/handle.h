@@ -14,6 +14,7 @@ struct lkv_ops {
     int (*submit)(struct lkv *db, struct request *request);
     int (*close)(struct lkv *db, int64_t handover_ms);
     uint64_t (*now_ns)(const struct lkv *db);
+    void (*wake)(struct lkv *db); /* its loop has a turn soon; any thread */
     /* NULL where the handle cannot (LKV_EUNSUPPORTED). */
     int (*get_copy)(struct lkv *db, struct slice key, void *into, size_t capacity, size_t *size);
     int (*get_local)(struct lkv *db,
@@ -38,11 +39,24 @@ struct view_list {
     struct lkv_view *first; /* owned references */
 };
 
+struct lease_hold;
+
+/* The leases that it keeps alive for the program (lib/lease.h). Zero-initialised is empty. */
+struct lease_list {
+    pthread_mutex_t mutex;
+    struct lease_hold *first; /* owned references */
+    atomic_size_t count;
+    atomic_bool sooner;    /* one may be due before due_ns */
+    uint64_t due_ns;       /* loop thread: when the earliest one is */
+    _Atomic(uint64_t) ids; /* of new leases: where the next one comes from */
+};
+
 struct lkv {
     const struct lkv_ops *ops;
     uint64_t timeout_ms, key_bytes_max, value_bytes_max, sessions_max;
     struct session_list sessions;
     struct view_list views;
+    struct lease_list leases;
     struct tails tails;
 };
 

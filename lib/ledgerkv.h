@@ -241,18 +241,20 @@ LKV_API struct lkv_msg *lkv_queue_next(struct lkv_queue *queue, int64_t timeout_
  * take them first. */
 LKV_API void lkv_queue_free(struct lkv_queue *queue);
 
-/* The numbers between are kept: for events of watches, for lost leases, for room to write again. */
+/* The numbers between are kept: for events of watches, for room to write again. */
 enum lkv_kind {
-    LKV_REPLY = 0,   /* the final message of a submit; and what blocking calls give */
-    LKV_RECORDS = 2, /* of lkv_log_tail */
-    LKV_ROLE = 3,    /* of lkv_role_watch */
-    LKV_END = 6      /* the final message of lkv_log_tail */
+    LKV_REPLY = 0,      /* the final message of a submit; and what blocking calls give */
+    LKV_RECORDS = 2,    /* of lkv_log_tail */
+    LKV_ROLE = 3,       /* of lkv_role_watch */
+    LKV_LEASE_LOST = 4, /* of lkv_lease_open */
+    LKV_END = 6         /* the final message of lkv_log_tail */
 };
 
 /* Where it comes from, and with that what is in it. */
 LKV_API enum lkv_kind lkv_msg_kind(const struct lkv_msg *msg);
 
-/* Of a reply: what the call would have returned. Of LKV_END and the role "stopped": why. Else 0. */
+/* Of a reply: what the call would have returned. Of LKV_END, LKV_LEASE_LOST and the role "stopped":
+ * why. Else 0. */
 LKV_API int lkv_msg_rc(const struct lkv_msg *msg);
 
 /* As given to the submit, the tail or the watch; NULL in what blocking calls give. */
@@ -538,6 +540,100 @@ LKV_API LKV_CHECK int lkv_delete_once_submit(struct lkv_session *session, uint64
                                              struct lkv_bytes from, struct lkv_bytes to, bool range,
                                              int64_t timeout_ms, struct lkv_queue *queue,
                                              void *tag);
+
+/* ------------------------------------------------------------------ leases
+ *
+ * A lease is a time to live in the cluster that keys can be attached to. When nobody keeps it alive
+ * for its ttl, or it is revoked, it ends, and its keys are deleted, all at one revision.
+ *
+ *     int64_t lease;
+ *     int rc = lkv_lease_open(db, 15000, queue, NULL, &lease);
+ *     if (rc == 0) {
+ *         rc = lkv_put_leased(db, LKV_STR("/svc/a/1"), LKV_STR("10.0.0.1:80"), lease, LKV_DEFAULT,
+ *                             NULL);
+ *     }
+ *
+ * Life       The leader measures, on its monotonic clock; the end is an entry of the log, the same
+ *            on all nodes. A lease never ends before its ttl has passed since its last keep-alive
+ *            was answered, or its grant. It may live longer: by less than a second as a rule, and
+ *            for each change of leader by up to 5 s and the time in which nobody led. (Time in
+ *            which the leader's process stands still does not count, either.)
+ * Keys       A put with a lease attaches the key, any later put without it detaches it. A lease
+ *            that does not exist is LKV_ELEASE (not done).
+ * Ids        1 to 2^63 - 1. The library chooses them at random; who chooses by himself gets
+ *            LKV_EEXIST for one that exists.
+ * Limits     ttl of 1000 ms to 366 days; 65,536 leases in a cluster (LKV_EBUSY).
+ *
+ * Model kv only, from feature level 2 of the cluster on (LKV_EUNSUPPORTED below).
+ */
+
+/* One row of lkv_lease_list(). */
+struct lkv_lease {
+    int64_t id;
+    int64_t ttl_ms;       /* as granted */
+    int64_t remaining_ms; /* until it ends, if nobody keeps it alive */
+    uint64_t reserved[2]; /* 0: room for what later versions know of a lease */
+};
+
+/* Grants a lease that the caller keeps alive. `id` 0: the library chooses. *out (may be NULL): its
+ * id. The ttl counts from some moment during the call. Outcomes as those of lkv_put; one that is
+ * unknown and was granted runs out by itself.
+ * Errors: LKV_EEXIST, LKV_EBUSY (also: there are too many), LKV_EINVAL. */
+LKV_API LKV_CHECK int lkv_lease_grant(struct lkv *db, int64_t id, int64_t ttl_ms,
+                                      int64_t timeout_ms, int64_t *out);
+
+/* The lease lives for its ttl from the start of this call on; *ttl_ms (may be NULL) says how long
+ * that is. Answered by a leader that a quorum has followed since the call came, so never by one
+ * that was deposed; while an end of the lease is on its way, it waits for that.
+ * Errors: LKV_ELEASE (it has ended); of the others nothing follows: it may live or not. */
+LKV_API LKV_CHECK int lkv_lease_keep_alive(struct lkv *db, int64_t id, int64_t timeout_ms,
+                                           int64_t *ttl_ms);
+
+/* Ends the lease and deletes its keys, all at revision *rev; *count: how many. Both may be NULL.
+ * Once it has returned 0, no keep-alive of that lease succeeds. Outcomes as those of lkv_put.
+ * Errors: LKV_ELEASE (no such lease). */
+LKV_API LKV_CHECK int lkv_lease_revoke(struct lkv *db, int64_t id, int64_t timeout_ms,
+                                       uint64_t *rev, uint64_t *count);
+
+/* What is left of a lease: a message with the numbers "lease", "ttl_ms", "remaining_ms" and "more",
+ * and up to `limit` (at most 1000) of its keys, without values, from behind `after` on (empty: from
+ * the first; "more": there are others). Linearizable, as of the leader. Ownership: free *out, also
+ * after an error. Errors: LKV_ELEASE, and those of reads. */
+LKV_API LKV_CHECK int lkv_lease_ttl(struct lkv *db, int64_t id, struct lkv_bytes after,
+                                    size_t limit, int64_t timeout_ms, struct lkv_msg **out);
+
+/* Up to `limit` leases (at most 1000; 0: as many), ascending, with ids above `after` (0: from the
+ * first), for lkv_msg_lease; number "more". Otherwise as lkv_lease_ttl. */
+LKV_API LKV_CHECK int lkv_lease_list(struct lkv *db, int64_t after, size_t limit,
+                                     int64_t timeout_ms, struct lkv_msg **out);
+
+/* The i-th lease of a list, from 0; false past the end. */
+LKV_API bool lkv_msg_lease(const struct lkv_msg *msg, size_t i, struct lkv_lease *out);
+
+/* As lkv_put and lkv_put_submit, and the key is attached to the lease.
+ * Errors also: LKV_ELEASE (no such lease: not done). */
+LKV_API LKV_CHECK int lkv_put_leased(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value,
+                                     int64_t lease, int64_t timeout_ms, uint64_t *rev);
+LKV_API LKV_CHECK int lkv_put_leased_submit(struct lkv *db, struct lkv_bytes key,
+                                            struct lkv_bytes value, int64_t lease,
+                                            int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+
+/* Grants a lease, within the option "timeout_ms", that the handle keeps alive by itself until
+ * lkv_lease_close(), or until it is lost. That is told by one LKV_LEASE_LOST message on the queue,
+ * with the number "lease" and `tag`; its rc is LKV_ELEASE (the cluster has ended it), or
+ * LKV_ETIMEOUT: by this process's own clock a ttl has passed since the last keep-alive that was
+ * answered had been sent. So it comes before another owner can follow: stop acting then, without
+ * asking anybody. (A process that stood still learns of it when it goes on, which may be too late:
+ * what must not happen then is fenced by the revision of a key of the lease.)
+ * With the handle's end it is not kept alive any more; no message follows.
+ * Ownership: the queue must outlive the lease or the handle. Errors: as lkv_lease_grant. */
+LKV_API LKV_CHECK int lkv_lease_open(struct lkv *db, int64_t ttl_ms, struct lkv_queue *queue,
+                                     void *tag, int64_t *id);
+
+/* The handle no longer keeps it alive, and it is revoked within timeout_ms (0: not; it runs out by
+ * itself). Its message may be in the queue already; none follows. Returns 0 also when it had ended,
+ * or why the cluster could not be told. */
+LKV_API int lkv_lease_close(struct lkv *db, int64_t id, int64_t timeout_ms);
 
 /* ------------------------------------------------------------------ the ledger itself
  *

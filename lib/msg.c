@@ -49,7 +49,11 @@
     X("repaired_entries") \
     X("scrub_index")      \
     X("scrubbed_ms")      \
-    X("feature_level")
+    X("feature_level")    \
+    X("lease")            \
+    X("leases")           \
+    X("ttl_ms")           \
+    X("remaining_ms")
 
 const char *msg_known_name(struct slice name) {
     /* The compiler knows each size, so that almost all of this compares one number. */
@@ -159,7 +163,16 @@ void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member) {
     msg->members[msg->member_count++] = copy;
 }
 
+int msg_reserve_leases(struct lkv_msg *msg, size_t count) {
+    ASSERT(msg->leases == NULL);
+    msg->leases = mem_calloc(count > 0 ? count : 1, sizeof(msg->leases[0]));
+    return msg->leases != NULL ? 0 : LKV_ENOMEM;
+}
+
 static void drop_items(struct lkv_msg *msg) {
+    mem_free(msg->leases);
+    msg->leases = NULL;
+    msg->lease_count = 0;
     msg_drop_records(msg);
     if (msg->backing != NULL) {
         mem_free(msg->range.items);
@@ -227,7 +240,9 @@ const char *lkv_msg_str(const struct lkv_msg *msg, const char *name) {
 }
 
 size_t lkv_msg_count(const struct lkv_msg *msg) {
-    return msg->record_count > 0 ? msg->record_count : msg->range.count;
+    return msg->record_count > 0  ? msg->record_count
+           : msg->lease_count > 0 ? msg->lease_count
+                                  : msg->range.count;
 }
 
 bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out) {
@@ -257,6 +272,13 @@ bool lkv_msg_member(const struct lkv_msg *msg, size_t i, struct lkv_member *out)
                                .lag_entries = member->lag_entries,
                                .lag_ms = member->lag_ms};
     return true;
+}
+
+bool lkv_msg_lease(const struct lkv_msg *msg, size_t i, struct lkv_lease *out) {
+    if (i < msg->lease_count) {
+        *out = msg->leases[i];
+    }
+    return i < msg->lease_count;
 }
 
 void lkv_msg_free(struct lkv_msg *msg) {

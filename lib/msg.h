@@ -50,6 +50,8 @@ struct lkv_msg {
     size_t member_count;
     struct msg_record *records; /* owned */
     size_t record_count;
+    struct lkv_lease *leases; /* owned */
+    size_t lease_count;
     struct msg_extents *extents; /* owned; NULL: the records lie in no file that we know */
     void (*on_free)(void *arg, struct lkv_msg *msg); /* any thread; role messages */
     void *on_free_arg;
@@ -66,6 +68,9 @@ void msg_set_rc_list(struct lkv_msg *msg, int rc, const char *format, va_list ar
 void msg_set_u64(struct lkv_msg *msg, const char *name, uint64_t value);
 void msg_set_str(struct lkv_msg *msg, const char *name, const char *value);
 void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member);
+
+/* Room for so many leases. LKV_ENOMEM. */
+MUST_USE int msg_reserve_leases(struct lkv_msg *msg, size_t count);
 
 /* What lib/records.c keeps in a message. */
 void msg_drop_records(struct lkv_msg *msg);

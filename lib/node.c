@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "lib/lease.h"
 #include "lib/peer.h"
 #include "lib/session.h"
 
@@ -105,6 +106,7 @@ static void turn_round(struct node *node) {
         node_apply(node);
         node_once_turn(node);
         node_read_serve(node);
+        node_lease_turn(node);
         node_log_serve(node);
         node_repair_serve(node);
         node_write_flush(node); /* what applying and reading made the core write */
@@ -158,6 +160,8 @@ void node_set_timer(struct node *node) {
         node_session_deadline(node),
         node_compact_deadline(node),
         sessions_turn(&node->handle, now_ns),
+        node_lease_deadline(node),
+        lease_holds_turn(&node->handle, now_ns),
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         at = others[i] < at ? others[i] : at;
@@ -183,6 +187,7 @@ static void on_timer(void *arg) {
     node_requests_expire(node, now_ns);
     node_session_look(node, now_ns);
     node_compact_look(node, now_ns);
+    node_lease_look(node, now_ns);
 }
 
 static void take_role_requests(struct node *node) {
@@ -246,6 +251,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     (void)snprintf(node->log_dir, sizeof(node->log_dir), "%s/data", options->dir);
     (void)snprintf(node->image_dir, sizeof(node->image_dir), "%s/image", options->dir);
     node->boot_nonce = loop_random(world->loop);
+    atomic_init(&node->handle.leases.ids, ~node->boot_nonce); /* as random */
     node->next_expiry_ns = node->park_retry_ns = node->server_next_ns = UINT64_MAX;
     node->ready_deadline_ns = node->seen_retry_ns = UINT64_MAX;
     node->raft_deadline_ns = node->timer_at_ns = node->handover_deadline_ns = UINT64_MAX;
@@ -259,6 +265,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     }
     list_init(&node->views);
     list_init(&node->log_waits);
+    list_init(&node->lease_clocks.waits);
     list_init(&node->log_reads);
     list_init(&node->hold_waits);
     list_init(&node->digests);
@@ -389,6 +396,7 @@ void node_destroy(struct node *node) {
     mem_free(node->frame_entries);
     mem_free(node->submit_sizes);
     node_session_fini(node);
+    node_lease_fini(node);
     (void)pthread_cond_destroy(&node->changed_cond);
     (void)pthread_mutex_destroy(&node->mutex);
     mem_free(node);

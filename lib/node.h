@@ -110,6 +110,27 @@ struct compact {
     size_t sample_first, sample_count;
 };
 
+/* What this leader knows of a lease, on the clock of node_lease.c. */
+struct lease_clock {
+    int64_t id;
+    uint64_t granted, ttl_ms;
+    uint64_t deadline_ns;
+    uint64_t told_ms; /* the least that the log may say is left of it */
+    uint64_t ends_at; /* index of an entry that ends it, if it takes effect; 0: none */
+    bool expiring;    /* its end is proposed */
+    bool resetting;   /* an entry is on its way that says its ttl is left */
+};
+
+struct lease_clocks {
+    struct lease_clock *items; /* owned; ascending by id */
+    size_t count;
+    uint64_t term; /* in which they count */
+    uint64_t worked_ns, looked_ns;
+    struct list_link waits; /* keep-alives that wait for the log to get on */
+    uint64_t waited_at;     /* what was applied when they were looked at last */
+    bool looked_again;      /* they have to be */
+};
+
 /* Entries that close a gap, on their way to the log thread. */
 struct write_fill {
     struct list_link link;
@@ -269,6 +290,7 @@ struct node {
     struct session_clocks session_clocks;
     struct compact compact;
     bool tidy_wanted; /* the state has memory to give back */
+    struct lease_clocks lease_clocks;
 
     uint64_t image_index, image_term; /* newest durable image */
     bool image_running;
@@ -470,6 +492,17 @@ void node_session_look(struct node *node, uint64_t now_ns);
 uint64_t node_session_deadline(const struct node *node);
 void node_session_fini(struct node *node);
 bool node_leads_ready(const struct node *node); /* leader, and all of earlier terms is applied */
+
+/* lib/node_lease.c: how long leases live, and who keeps them alive */
+void node_lease_ask(struct node *node, struct request *request);    /* whoever leads */
+void node_lease_answer(struct node *node, struct request *request); /* a quorum still followed */
+void node_lease_appended(struct node *node, const struct request *request, uint64_t index);
+void node_lease_turn(struct node *node); /* applied or role may have moved */
+void node_lease_look(struct node *node, uint64_t now_ns);
+uint64_t node_lease_deadline(const struct node *node);
+uint64_t node_lease_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
+void node_lease_fail_all(struct node *node, int rc, const char *text);
+void node_lease_fini(struct node *node);
 
 /* lib/node_once.c: appends in sessions, before they have an index */
 bool node_once_hold(struct node *node); /* true: what was submitted has to wait */

@@ -321,6 +321,10 @@ void node_answer_read(struct node *node, struct request *request) {
         node_session_kept(node, request);
         return;
     }
+    if (request_is_of_lease(request)) {
+        node_lease_answer(node, request);
+        return;
+    }
     if (counts_many(node, request) || !fill(node, request)) {
         count_keys(node, request);
     } else {
@@ -396,6 +400,7 @@ void node_read_fail_all(struct node *node, int rc, const char *text) {
         node_view_drop_all(node);
     }
     node_hold_fail_all(node, rc, text);
+    node_lease_fail_all(node, rc, text);
     fail_list(&node->reads_new, rc, text);
     struct list_link *link;
     while ((link = list_pop_front(&node->read_batches)) != NULL) {

@@ -195,6 +195,9 @@ static bool fits_model(const struct node *node, const struct request *request) {
     case REQUEST_WRITE: return node->identity.model != MODEL_LOG || is_session_command(request);
     case REQUEST_GET:
     case REQUEST_RANGE:
+    case REQUEST_LEASE_KEEP:
+    case REQUEST_LEASE_TTL:
+    case REQUEST_LEASE_LIST:
     case REQUEST_VIEW_OPEN:
     case REQUEST_VIEW_CLOSE: return node->identity.model != MODEL_LOG;
     case REQUEST_APPEND:
@@ -247,6 +250,8 @@ void node_route(struct node *node, struct request *request) {
         route_write(node, request);
     } else if (request->op == REQUEST_SESSION_KEEP) {
         node_session_keep(node, request);
+    } else if (request_is_of_lease(request)) {
+        node_lease_ask(node, request);
     } else if (node->offline) {
         node_answer_read(node, request);
     } else if (!node->running) {
@@ -375,6 +380,9 @@ int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
             node->next_expiry_ns = request->deadline_ns;
         }
         index += entries_of(request);
+        if (request->lease != 0) {
+            node_lease_appended(node, request, index - 1);
+        }
         pending_add(&node->pending, request, index - 1, term);
     }
     node->submit_count = node->submit_entries = 0;
@@ -385,7 +393,7 @@ static bool frees_space(const struct request *request) {
     struct kv_command command;
     return request->op == REQUEST_WRITE &&
            kv_command_decode(blob_slice(request->command), &command, NULL) == 0 &&
-           (command.op == KV_DELETE || command.op == KV_COMPACT ||
+           (command.op == KV_DELETE || command.op == KV_COMPACT || command.op == KV_LEASE_REVOKE ||
             (command.session != 0 && !kv_command_has_keys(&command)));
 }
 
@@ -566,7 +574,8 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
         uint64_t earliest = pending_expire(&node->pending, now_ns);
         expire_parked(node, now_ns, &earliest);
         uint64_t others[] = {node_read_expire(node, now_ns), node_once_expire(node, now_ns),
-                             node_hold_expire(node, now_ns), node_digest_expire(node, now_ns)};
+                             node_hold_expire(node, now_ns), node_digest_expire(node, now_ns),
+                             node_lease_expire(node, now_ns)};
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
             earliest = others[i] < earliest ? others[i] : earliest;
         }

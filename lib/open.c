@@ -68,7 +68,7 @@ static int role_watch(struct lkv *handle, struct lkv_queue *queue, void *tag) {
     return 0;
 }
 
-static void consumed(struct lkv *handle) {
+static void wake(struct lkv *handle) {
     loop_wake(((struct node *)handle)->world.loop);
 }
 
@@ -79,17 +79,19 @@ static uint64_t now_ns(const struct lkv *handle) {
 static const struct lkv_ops node_ops = {.submit = node_submit,
                                         .close = close_node,
                                         .now_ns = now_ns,
+                                        .wake = wake,
                                         .get_copy = node_get_copy,
                                         .get_local = node_get_local,
                                         .role_watch = role_watch,
-                                        .consumed = consumed};
+                                        .consumed = wake};
 
 /* Nothing of it can be answered on the caller's thread: the loop's window is the loop's. */
 static const struct lkv_ops log_node_ops = {.submit = node_submit,
                                             .close = close_node,
                                             .now_ns = now_ns,
+                                            .wake = wake,
                                             .role_watch = role_watch,
-                                            .consumed = consumed};
+                                            .consumed = wake};
 
 /* A node alone needs nobody to lead: when the caller has the handle, everything acknowledged before is
  * there to read. With a full disk it is what local reads show. */

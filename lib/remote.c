@@ -290,6 +290,9 @@ static enum wire_method method_of(enum request_op op) {
     case REQUEST_SESSION_KEEP: return WIRE_SESSION_KEEP;
     case REQUEST_VIEW_OPEN: return WIRE_VIEW_OPEN;
     case REQUEST_VIEW_CLOSE: return WIRE_VIEW_CLOSE;
+    case REQUEST_LEASE_KEEP: return WIRE_LEASE_KEEP;
+    case REQUEST_LEASE_TTL: return WIRE_LEASE_TTL;
+    case REQUEST_LEASE_LIST: return WIRE_LEASE_LIST;
     case REQUEST_LOG_HOLD: break; /* a node's own */
     }
     return WIRE_PING;
@@ -308,6 +311,7 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .record_count = request->record_count,
                               .in_term = request->in_term,
                               .session = request->op != REQUEST_WRITE ? request->session : 0,
+                              .lease = request->lease,
                               .seq = request->seq,
                               .acked_below = request->acked_below,
                               .refusals = remote->refused_appends,

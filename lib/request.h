@@ -23,8 +23,11 @@ enum request_op {
     REQUEST_APPEND, /* records of the log itself: `records` */
     REQUEST_LOG_READ,
     REQUEST_LOG_SPAN,
-    REQUEST_LOG_HOLD,    /* a node's own; key: the name */
-    REQUEST_SESSION_KEEP /* the leader is to know that `session` lives on */
+    REQUEST_LOG_HOLD,     /* a node's own; key: the name */
+    REQUEST_SESSION_KEEP, /* the leader is to know that `session` lives on */
+    REQUEST_LEASE_KEEP,   /* the same of `lease` */
+    REQUEST_LEASE_TTL, /* what is left of `lease`; at most `limit` of its keys, from behind `key` on */
+    REQUEST_LEASE_LIST /* at most `limit` leases, from behind `lease` on */
 };
 
 /* Where the appends of one connection are that are not answered yet: in this node's log of one term, or on
@@ -53,6 +56,8 @@ struct request {
     struct slice key, end;     /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
     struct blob *command;      /* owned; REQUEST_WRITE */
     uint64_t session; /* writes, appends, REQUEST_SESSION_KEEP: that it belongs to; 0: none */
+
+    int64_t lease; /* REQUEST_LEASE_*; REQUEST_WRITE: 0, or that it ends */
 
     /* However often it is sent, it takes effect once (rule 26): so it is sent again when nobody knows
      * what became of it, until its deadline. */
@@ -121,6 +126,12 @@ void request_fail(struct request *request, int rc, const char *format, ...) PRIN
 
 /* Frees without a final message: only before a submit has succeeded. NULL is fine. */
 void request_free(struct request *request);
+
+/* Answered by the leader, which knows how long they live. */
+static inline bool request_is_of_lease(const struct request *request) {
+    return request->op == REQUEST_LEASE_KEEP || request->op == REQUEST_LEASE_TTL ||
+           request->op == REQUEST_LEASE_LIST;
+}
 
 /* True for operations that change nothing. */
 static inline bool request_is_read(const struct request *request) {

@@ -2,11 +2,17 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "lib/lease.h"
 #include "lib/session.h"
 #include "lib/write_command.h"
 
 /* What a reply may pin or allocate: a page of a range is about 1 MiB. */
-enum { GET_REPLY_BYTES = 4096, PAGE_REPLY_BYTES = 1024 * 1024, STATUS_REPLY_BYTES = 16 * 1024 };
+enum {
+    LEASE_REPLY_BYTES = 64 * 1024,
+    GET_REPLY_BYTES = 4096,
+    PAGE_REPLY_BYTES = 1024 * 1024,
+    STATUS_REPLY_BYTES = 16 * 1024
+};
 
 static int out_of_memory(struct reason *why) {
     return reason_set(why, LKV_ENOMEM, "out of memory for a request");
@@ -72,6 +78,36 @@ static int fill_keep(const struct wire_call *call, struct request *request, stru
     return call->session != 0 ? 0 : reason_set(why, LKV_EINVAL, "no session has the id 0");
 }
 
+static int fill_lease_write(const struct wire_call *call, struct request *request,
+                            struct reason *why) {
+    struct kv_command command = {.op = KV_LEASE_REVOKE, .lease = call->lease};
+    if (call->method == WIRE_LEASE_GRANT) {
+        command.op = KV_LEASE_GRANT;
+        command.ttl_ms = call->ttl_ms;
+        command.limit = KV_LEASES_MAX;
+    } else {
+        request->lease = call->lease;
+    }
+    if (call->method == WIRE_LEASE_GRANT &&
+        (call->ttl_ms < LEASE_TTL_MS_MIN || call->ttl_ms > KV_LEASE_TTL_MS_MAX)) {
+        return reason_set(why, LKV_EINVAL, "a ttl of %llu ms, expected %d to %llu",
+                          (unsigned long long)call->ttl_ms, LEASE_TTL_MS_MIN,
+                          (unsigned long long)KV_LEASE_TTL_MS_MAX);
+    }
+    return encode(&command, request, why);
+}
+
+static int fill_lease_read(const struct wire_call *call, struct request *request,
+                           struct reason *why) {
+    request->lease = call->lease;
+    request->limit = call->limit < SIZE_MAX ? (size_t)call->limit : SIZE_MAX;
+    if (call->method != WIRE_LEASE_TTL) {
+        return 0;
+    }
+    int rc = request_set_keys(request, call->key, (struct slice){0});
+    return rc == 0 ? 0 : out_of_memory(why);
+}
+
 /* The leader says how many sessions there may be, whatever its client believes. */
 static int encode_foreign(const struct limits *limits, struct kv_command *command,
                           struct slice bytes, struct request *request, struct reason *why) {
@@ -82,6 +118,11 @@ static int encode_foreign(const struct limits *limits, struct kv_command *comman
         command->limit = limits->sessions_max;
         return encode(command, request, why);
     }
+    if (command->op == KV_LEASE_GRANT) {
+        command->limit = KV_LEASES_MAX;
+        return encode(command, request, why);
+    }
+    request->lease = command->op == KV_LEASE_REVOKE ? command->lease : 0;
     request->command = blob_copy(bytes);
     if (request->command == NULL) {
         return out_of_memory(why);
@@ -173,6 +214,11 @@ static enum request_op op_of(enum wire_method method) {
     case WIRE_SESSION_KEEP: return REQUEST_SESSION_KEEP;
     case WIRE_VIEW_OPEN: return REQUEST_VIEW_OPEN;
     case WIRE_VIEW_CLOSE: return REQUEST_VIEW_CLOSE;
+    case WIRE_LEASE_KEEP: return REQUEST_LEASE_KEEP;
+    case WIRE_LEASE_TTL: return REQUEST_LEASE_TTL;
+    case WIRE_LEASE_LIST: return REQUEST_LEASE_LIST;
+    case WIRE_LEASE_GRANT:
+    case WIRE_LEASE_REVOKE:
     case WIRE_PING:
     case WIRE_PUT:
     case WIRE_DELETE:
@@ -203,6 +249,11 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
     case WIRE_SESSION_KEEP: return fill_keep(call, request, why);
     case WIRE_VIEW_OPEN: return fill_view(call, request, why);
     case WIRE_VIEW_CLOSE: request->view = call->view; break;
+    case WIRE_LEASE_GRANT:
+    case WIRE_LEASE_REVOKE: return fill_lease_write(call, request, why);
+    case WIRE_LEASE_KEEP:
+    case WIRE_LEASE_TTL:
+    case WIRE_LEASE_LIST: return fill_lease_read(call, request, why);
     case WIRE_STATUS:
     case WIRE_DIGEST:
     case WIRE_PING: break;
@@ -218,7 +269,10 @@ static size_t reply_bytes(const struct request *request) {
     case REQUEST_SESSION_KEEP:
     case REQUEST_VIEW_OPEN:
     case REQUEST_VIEW_CLOSE:
+    case REQUEST_LEASE_KEEP:
     case REQUEST_LOG_HOLD: return 0;
+    case REQUEST_LEASE_TTL:
+    case REQUEST_LEASE_LIST: return LEASE_REPLY_BYTES;
     /* One that waits occupies nothing; many of them must not keep a connection from being read. */
     case REQUEST_LOG_READ: return request->wait ? GET_REPLY_BYTES : PAGE_REPLY_BYTES;
     case REQUEST_GET: return GET_REPLY_BYTES;

@@ -34,7 +34,11 @@ int write_command_check(const struct limits *limits, const struct kv_command *co
     if (command->op == KV_SESSION_EXPIRE) {
         return reason_set(why, LKV_EINVAL, "a session's expiry is its leader's to propose");
     }
-    if (!kv_command_has_keys(command) || command->op == KV_COMPACT) {
+    if (command->op == KV_LEASE_CHECKPOINT || command->granted != 0) {
+        return reason_set(why, LKV_EINVAL, "what is left of a lease is its leader's to say");
+    }
+    if (!kv_command_has_keys(command) || command->op == KV_COMPACT ||
+        kv_command_is_lease(command)) {
         return kv_command_check(command, why);
     }
     if (command->session != 0 && command->seq == 0) {

@@ -31,6 +31,8 @@ static const struct number numbers[] = {
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),
     NUMBER(keep_permille),
+    NUMBER(lease_permille),
+    NUMBER(lease_ttl_ms),
     NUMBER(late_permille),
     NUMBER(upgrade_permille),
     NUMBER(keys),

@@ -179,6 +179,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_program = prng_of(plan->seed ^ UINT64_C(0x9a3e9a3e9a3e9a3e));
     world->prng_remote = prng_of(plan->seed ^ UINT64_C(0xc11ec11ec11ec11e));
     world->prng_read = prng_of(plan->seed ^ UINT64_C(0x4ead4ead4ead4ead));
+    world->prng_lease = prng_of(plan->seed ^ UINT64_C(0x1ea51ea51ea51ea5));
     world->prng_more = prng_of(plan->seed ^ UINT64_C(0x303e303e303e303e));
     world->prng_rot = prng_of(plan->seed ^ UINT64_C(0x7077077070770770));
     list_init(&world->ops);

@@ -94,7 +94,9 @@ struct sim_plan {
     uint64_t timeout_ms;
     uint32_t session_permille; /* of a client's writes that are in its session */
     uint64_t session_ttl_ms;
-    uint32_t keep_permille; /* of a client's turns with a session that say keep-alive */
+    uint32_t keep_permille;  /* of a client's turns with a session that say keep-alive */
+    uint32_t lease_permille; /* of a client's turns with something about leases */
+    uint64_t lease_ttl_ms;
     bool log_mode;
     uint64_t retention_bytes;
     uint32_t late_permille;    /* of stepping_down messages that a program frees late */
@@ -234,6 +236,7 @@ struct sim_client {
     bool opening;
     uint64_t next_seq;
     struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
+    int64_t lease;                           /* 0: none */
     struct sim_tail tail;                    /* log mode */
     struct sim_paging paging;
     struct sim_view view;
@@ -243,6 +246,7 @@ struct sim_counts {
     uint64_t faults[SIM_FAULTS];
     uint64_t ops, done, negative, not_done, unknown, images, leaders, starts, refused;
     uint64_t sessions, repeated, expired, kept;
+    uint64_t lapsed, lease_kept; /* leases */
     uint64_t remote_ops, remote_done, resumed, ended, digests, canceled, repeats;
     uint64_t rots, filled;                          /* entries */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
@@ -260,7 +264,8 @@ struct sim_world {
     struct sim_time time;
     struct sim_net net;
     struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more,
-        prng_read;
+        prng_read, prng_lease;
+    int64_t next_lease;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_remote remotes[SIM_REMOTES_MAX];
@@ -365,6 +370,12 @@ enum sim_call_kind {
     SIM_DIGEST,
     SIM_VIEW_OPEN,
     SIM_VIEW_PAGE,
+    SIM_LEASE_GRANT,
+    SIM_LEASE_KEEP,
+    SIM_LEASE_REVOKE,
+    SIM_LEASE_TTL,
+    SIM_LEASE_LIST,
+    SIM_LEASE_PUT,
     SIM_APPEND, /* log mode, from here on */
     SIM_LOG_READ,
     SIM_LOG_SPAN,

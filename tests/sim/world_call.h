@@ -34,6 +34,7 @@ struct sim_call {
     uint64_t floor; /* greatest index of an operation that had finished before this one began */
     uint64_t deadline_ns, submitted_ns;
     uint64_t session, seq;      /* 0: of none */
+    int64_t lease;              /* of an operation on leases */
     struct lkv_session *opened; /* owned: a handle that waits for its session */
     int *done;
     size_t history; /* position of its first key in the history + 1; 0: not in it */
@@ -79,6 +80,17 @@ struct sim_call *sim_session_end(struct sim_client *client, struct sim_node *nod
 void sim_session_answered(struct sim_call *op, const struct lkv_msg *reply, int rc);
 /* The handle is gone; the session may be taken up again. */
 void sim_session_let_go(struct sim_client *client);
+
+/* --- world_lease.c: leases as a simulated client uses them --- */
+static inline bool sim_call_is_lease(const struct sim_call *op) {
+    return op->kind >= SIM_LEASE_GRANT && op->kind <= SIM_LEASE_PUT;
+}
+struct sim_call *sim_lease_op(struct sim_client *client, struct sim_node *node,
+                              struct sim_remote *remote); /* NULL: nothing of the kind */
+struct request *sim_lease_request(const struct sim_call *op);
+int sim_lease_submit(const struct sim_call *op, struct lkv *db, int64_t timeout_ms,
+                     struct lkv_queue *queue, void *tag);
+void sim_lease_judge(const struct sim_call *op, const struct lkv_msg *reply);
 
 /* --- world_load_more.c: status, digests, ranges with flags, reads on the caller's thread --- */
 struct sim_call *sim_more_draw(struct sim_client *client, struct sim_node *node,

@@ -79,6 +79,7 @@ static bool same_committed(struct sim_node *node, uint64_t index, uint64_t term)
 
 static void see_commit(struct sim_node *node, const struct raft_status *status) {
     struct sim_model *model = &node->world->model;
+    model->now_ns = node->world->time.now_ns;
     for (uint64_t i = node->seen_commit + 1; i <= status->commit; i++) {
         uint64_t term = raft_term_at(node->node->raft, i);
         if (term == 0) {
@@ -97,6 +98,7 @@ static void see_commit(struct sim_node *node, const struct raft_status *status) 
             return;
         } else {
             sim_check_session(node->world, model->committed[i]);
+            sim_lease_check(node->world, model->committed[i]);
         }
     }
     node->seen_commit = status->commit;
@@ -183,7 +185,8 @@ static bool same_key(const struct sim_node *node, uint32_t key, uint64_t index,
         return version == NULL && item == NULL;
     }
     return sim_value_number(item->value) == version->value && item->mod_rev == version->mod_rev &&
-           item->create_rev == version->create_rev && item->version == version->version;
+           item->create_rev == version->create_rev && item->version == version->version &&
+           item->lease == version->lease;
 }
 
 static void compare_state(struct sim_node *node, const struct kv_range *range) {
@@ -375,6 +378,7 @@ void sim_check_end(struct sim_world *world) {
         struct sim_node *node = &world->nodes[i];
         sim_check_state(node);
         check_sessions(node);
+        sim_lease_check_end(node);
         if (world->plan.log_mode) {
             sim_log_check_end(node);
         }

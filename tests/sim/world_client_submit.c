@@ -135,6 +135,12 @@ int sim_remote_submit(struct sim_call *op, int64_t timeout_ms) {
     case SIM_RANGE: return range(op, &to);
     case SIM_SESSION_OPEN: return open_session(op, &to);
     case SIM_SESSION_CLOSE: return close_session(op, &to);
+    case SIM_LEASE_GRANT:
+    case SIM_LEASE_KEEP:
+    case SIM_LEASE_REVOKE:
+    case SIM_LEASE_TTL:
+    case SIM_LEASE_LIST:
+    case SIM_LEASE_PUT: return sim_lease_submit(op, to.db, timeout_ms, to.queue, to.tag);
     case SIM_STATUS: return ask(op, REQUEST_STATUS, &to);
     case SIM_DIGEST: return ask(op, REQUEST_DIGEST, &to);
     case SIM_LOG_SPAN: return ask(op, REQUEST_LOG_SPAN, &to);
@@ -170,6 +176,8 @@ static bool command_may(struct slice bytes) {
 static bool call_may(const struct wire_call *call) {
     switch (call->method) {
     case WIRE_PROPOSE: return command_may(call->command);
+    case WIRE_LEASE_GRANT:
+    case WIRE_LEASE_REVOKE: return false;
     case WIRE_PUT:
     case WIRE_DELETE:
     case WIRE_APPEND: return call->session != 0;
@@ -183,6 +191,9 @@ static bool call_may(const struct wire_call *call) {
     case WIRE_SESSION_KEEP:
     case WIRE_VIEW_OPEN: /* one more, which ends by itself */
     case WIRE_VIEW_CLOSE:
+    case WIRE_LEASE_KEEP:
+    case WIRE_LEASE_TTL:
+    case WIRE_LEASE_LIST:
     case WIRE_LOG_READ:
     case WIRE_LOG_SPAN: break;
     }

@@ -28,6 +28,12 @@ static bool is_recorded(const struct sim_call *call) {
     case SIM_SESSION_OPEN:
     case SIM_SESSION_KEEP:
     case SIM_SESSION_CLOSE:
+    case SIM_LEASE_GRANT:
+    case SIM_LEASE_KEEP:
+    case SIM_LEASE_REVOKE:
+    case SIM_LEASE_TTL:
+    case SIM_LEASE_LIST:
+    case SIM_LEASE_PUT:
     case SIM_STATUS:
     case SIM_DIGEST:
     case SIM_VIEW_OPEN:
@@ -38,6 +44,11 @@ static bool is_recorded(const struct sim_call *call) {
     case SIM_HOLD: break;
     }
     return false;
+}
+
+/* Keys with leases vanish by themselves: they are the model's to judge. */
+static uint32_t end_of(const struct sim_call *call) {
+    return call->end < SIM_LEASED_FROM ? call->end : SIM_LEASED_FROM;
 }
 
 static enum lin_kind kind_of(const struct sim_call *call) {
@@ -76,7 +87,7 @@ void sim_history_begin(struct sim_call *call) {
         return;
     }
     call->history = world->history.count + 1;
-    for (uint32_t key = call->key; key < call->end; key++) {
+    for (uint32_t key = call->key; key < end_of(call); key++) {
         *add(&world->history) = (struct lin_op){.key = key,
                                                 .begun_ns = world->time.now_ns,
                                                 .ended_ns = LIN_NEVER,
@@ -110,7 +121,7 @@ void sim_history_end(const struct sim_call *call, const struct lkv_msg *reply) {
         return;
     }
     size_t at = 0;
-    for (uint32_t key = call->key; key < call->end; key++) {
+    for (uint32_t key = call->key; key < end_of(call); key++) {
         struct lin_op *op = &world->history.ops[call->history - 1 + key - call->key];
         op->ended_ns = world->time.now_ns;
         op->outcome = outcome == LKV_NOT_DONE ? LIN_FAIL : LIN_OK;

@@ -32,6 +32,12 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_DIGEST] = "digest",
                                          [SIM_VIEW_OPEN] = "view-open",
                                          [SIM_VIEW_PAGE] = "view-page",
+                                         [SIM_LEASE_GRANT] = "lease-grant",
+                                         [SIM_LEASE_KEEP] = "lease-keep",
+                                         [SIM_LEASE_REVOKE] = "lease-revoke",
+                                         [SIM_LEASE_TTL] = "lease-ttl",
+                                         [SIM_LEASE_LIST] = "lease-list",
+                                         [SIM_LEASE_PUT] = "lease-put",
                                          [SIM_APPEND] = "append",
                                          [SIM_LOG_READ] = "read",
                                          [SIM_LOG_SPAN] = "span",
@@ -112,7 +118,9 @@ static void judge_not_done(struct sim_world *world, const struct sim_call *op) {
 static void judge_outcome(const struct sim_call *op, int rc) {
     enum lkv_outcome outcome = error_outcome(rc);
     bool changes = sim_call_is_write(op) || op->kind == SIM_SESSION_OPEN ||
-                   op->kind == SIM_SESSION_CLOSE || op->kind == SIM_HOLD;
+                   op->kind == SIM_LEASE_GRANT || op->kind == SIM_LEASE_REVOKE ||
+                   op->kind == SIM_LEASE_PUT || op->kind == SIM_SESSION_CLOSE ||
+                   op->kind == SIM_HOLD;
     bool gets = op->kind == SIM_GET || op->kind == SIM_GET_LOCAL;
     if ((outcome == LKV_UNKNOWN && !changes) || (outcome == LKV_NEGATIVE && !gets)) {
         sim_world_fail(op->world, "%s: a %s ends as %s", sim_call_place(op),
@@ -125,6 +133,11 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     if (sim_call_is_log(op)) {
         judge_outcome(op, lkv_msg_rc(reply));
         sim_log_judge(op, reply);
+        return;
+    }
+    if (sim_call_is_lease(op)) {
+        judge_outcome(op, lkv_msg_rc(reply));
+        sim_lease_judge(op, reply);
         return;
     }
     enum lkv_outcome outcome = error_outcome(lkv_msg_rc(reply));
@@ -367,6 +380,12 @@ static struct request *make_request(struct sim_call *op) {
     case SIM_DIGEST: return make_plain(REQUEST_DIGEST);
     case SIM_VIEW_OPEN:
     case SIM_VIEW_PAGE: return op->request;
+    case SIM_LEASE_GRANT:
+    case SIM_LEASE_KEEP:
+    case SIM_LEASE_REVOKE:
+    case SIM_LEASE_TTL:
+    case SIM_LEASE_LIST:
+    case SIM_LEASE_PUT: return sim_lease_request(op);
     case SIM_APPEND:
     case SIM_LOG_READ:
     case SIM_LOG_SPAN:
@@ -471,6 +490,7 @@ static struct sim_call *draw_op(struct sim_client *client, struct sim_node *node
     struct sim_call *op = sim_session_op(client, node, remote);
     op = op == NULL ? sim_more_draw(client, node, remote, key) : op;
     op = op == NULL ? sim_read_draw(client, node, remote, key) : op;
+    op = op == NULL ? sim_lease_op(client, node, remote) : op;
     if (op != NULL) {
         return op;
     }

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/crc.h"
+#include "base/cursor.h"
 #include "base/feature.h"
 #include "kv/kv.h"
 
@@ -18,6 +19,7 @@ void sim_model_fini(struct sim_model *model) {
         struct sim_entry *next;
         for (struct sim_entry *entry = model->by_index[i]; entry != NULL; entry = next) {
             next = entry->next;
+            free(entry->checkpoints);
             free(entry);
         }
     }
@@ -28,6 +30,7 @@ void sim_model_fini(struct sim_model *model) {
     }
     free(model->values);
     sim_sessions_fini(&model->sessions);
+    sim_leases_fini(&model->leases);
 }
 
 /* ------------------------------------------------------------------ keys and values */
@@ -102,6 +105,16 @@ struct sim_entry *sim_model_find(const struct sim_model *model, uint64_t index, 
     return entry;
 }
 
+static void keep_checkpoints(struct sim_entry *seen, struct slice records) {
+    struct reader reader = reader_of(records);
+    seen->checkpoints = calloc(records.size / KV_CHECKPOINT_SIZE + 1, sizeof(*seen->checkpoints));
+    ASSERT(seen->checkpoints != NULL);
+    while (reader.left > 0 &&
+           kv_checkpoint_get(&reader, &seen->checkpoints[seen->checkpoint_count])) {
+        seen->checkpoint_count++;
+    }
+}
+
 static bool understand(struct sim_entry *seen, struct slice payload) {
     struct kv_command command;
     struct reason why = {{0}};
@@ -109,6 +122,10 @@ static bool understand(struct sim_entry *seen, struct slice payload) {
         return false;
     }
     seen->command = command;
+    if (kv_command_is_lease(&command)) {
+        keep_checkpoints(seen, command.checkpoints);
+        return true;
+    }
     if (!kv_command_has_keys(&command) || command.op == KV_COMPACT) {
         return true;
     }
@@ -186,6 +203,7 @@ static void put(struct sim_model *model, const struct sim_entry *entry) {
     struct sim_version *version = add_version(key, entry->index);
     model->revision++;
     version->live = true;
+    version->lease = entry->command.lease;
     version->value = entry->value;
     version->print = entry->value_print;
     version->mod_rev = model->revision;
@@ -204,6 +222,27 @@ static uint64_t delete_range(struct sim_model *model, const struct sim_entry *en
     }
     model->revision += count > 0;
     return count;
+}
+
+uint64_t sim_model_drop_lease(struct sim_model *model, int64_t lease, uint64_t index) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < SIM_KEYS_MAX; i++) {
+        struct sim_key *key = &model->keys[i];
+        if (newest(key) != NULL && newest(key)->live && newest(key)->lease == lease) {
+            (void)add_version(key, index);
+            count++;
+        }
+    }
+    model->revision += count > 0;
+    return count;
+}
+
+/* False: it has no effect, since there is no such lease. */
+static bool has_its_lease(struct sim_model *model, struct sim_entry *entry) {
+    bool none = entry->is_put && entry->command.lease != 0 &&
+                !sim_lease_at(&model->leases, entry->command.lease)->open;
+    entry->rc = none ? LKV_ELEASE : entry->rc;
+    return !none;
 }
 
 static void compact(struct sim_model *model, struct sim_entry *entry) {
@@ -258,13 +297,15 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
     if (model->log_mode) {
         return sim_model_commit_log(model, entry);
     }
-    bool executed = judge_session(model, entry);
+    bool executed = judge_session(model, entry) && has_its_lease(model, entry);
     if (executed && entry->is_put) {
         put(model, entry);
     } else if (executed && entry->is_delete) {
         entry->count = delete_range(model, entry);
     } else if (executed && entry->type == ENTRY_COMMAND && entry->command.op == KV_COMPACT) {
         compact(model, entry);
+    } else if (executed && entry->type == ENTRY_COMMAND && kv_command_is_lease(&entry->command)) {
+        sim_lease_commit(model, entry, model->now_ns);
     }
     keep_history(model, entry);
     entry->revision = model->revision;

@@ -5,7 +5,9 @@
 
 #include "base/entry.h"
 #include "base/slice.h"
+#include "kv/command.h"
 #include "lib/once.h"
+#include "tests/sim/world_lease.h"
 #include "tests/sim/world_sessions.h"
 
 enum { SIM_KEYS_MAX = 256, SIM_KEY_SIZE = 8 };
@@ -20,8 +22,10 @@ struct sim_entry {
     uint32_t key, end; /* a delete of [key, end) */
     uint64_t value;    /* number of a put's value, unique; 0: none */
     uint32_t value_print;
-    struct kv_command command; /* its slices are not valid */
-    uint32_t level;            /* that it raises the cluster to; 0: none */
+    struct kv_command command;         /* its slices are not valid */
+    uint32_t level;                    /* that it raises the cluster to; 0: none */
+    struct kv_checkpoint *checkpoints; /* owned; of a checkpoint of leases */
+    size_t checkpoint_count;
     /* Log mode: */
     struct once_header once; /* count 0: no record of a session */
     uint32_t size, crc;      /* of the payload */
@@ -43,6 +47,7 @@ struct sim_version {
     uint64_t value;
     uint32_t print;
     uint64_t create_rev, mod_rev, version;
+    int64_t lease;
 };
 
 struct sim_key {
@@ -69,6 +74,8 @@ struct sim_model {
     uint32_t level; /* the feature level */
     uint64_t kept_from;
     struct sim_sessions sessions;
+    struct sim_leases leases;
+    uint64_t now_ns; /* when what is committed next is seen to be */
     struct sim_key keys[SIM_KEYS_MAX];
     struct sim_value *values; /* owned; by number */
     size_t value_capacity;
@@ -96,6 +103,9 @@ uint64_t sim_model_revision(const struct sim_model *model, uint64_t index);
 uint64_t sim_model_made(const struct sim_model *model, uint64_t revision);
 
 struct sim_value *sim_model_value(struct sim_model *model, uint64_t number);
+
+/* Deletes what has the lease, at one revision; returns how much that is. */
+uint64_t sim_model_drop_lease(struct sim_model *model, int64_t lease, uint64_t index);
 
 /* world_log_model.c: as sim_model_see and sim_model_commit, what differs in log mode. */
 bool sim_model_see_log(struct sim_entry *seen, struct slice payload);

@@ -116,6 +116,11 @@ static void draw_history(struct prng *prng, struct sim_plan *plan) {
     plan->history_bytes = PICK(prng, 0, 0, 4, 64) * KIB;
 }
 
+static void draw_leases(struct prng *prng, struct sim_plan *plan) {
+    plan->lease_permille = (uint32_t)PICK(prng, 0, 0, 100, 400);
+    plan->lease_ttl_ms = PICK(prng, 1000, 4000, 8000);
+}
+
 struct sim_plan sim_plan_swarm(uint64_t seed) {
     struct prng prng = prng_of(seed ^ UINT64_C(0x5eed5eed5eed5eed));
     struct sim_plan plan = sim_plan_calm(seed);
@@ -133,6 +138,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     plan.read_permille = (uint32_t)PICK(&prng, 0, 100, 300, 700);
     draw_history(&prng, &plan);
     plan.view_permille = (uint32_t)PICK(&prng, 0, 500, 800);
+    draw_leases(&prng, &plan);
     return plan;
 }
 

@@ -86,6 +86,38 @@ Test(lib_client_wire, calls_of_sessions_have_these_bytes) {
     cr_assert_eq(reread(&close).session, 9);
 }
 
+Test(lib_client_wire, calls_of_leases_have_these_bytes) {
+    struct wire_call grant = {
+        .number = 1, .method = WIRE_LEASE_GRANT, .lease = 300, .ttl_ms = 30000};
+    wire_encode_call(&out, &grant);
+    EXPECT_BYTES("\x94\x00\x01\xablease_grant\x94\xcd\x01\x2c\xcd\x75\x30\xc0\x00");
+    struct wire_call found = reread(&grant);
+    cr_assert(found.lease == 300 && found.ttl_ms == 30000);
+    buffer_clear(&out);
+    struct wire_call keep = {
+        .number = 1, .method = WIRE_LEASE_KEEP, .lease = INT64_MAX, .flags = WIRE_HERE};
+    wire_encode_call(&out, &keep);
+    EXPECT_BYTES("\x94\x00\x01\xb0lease_keep_alive\x93"
+                 "\xcf\x7f\xff\xff\xff\xff\xff\xff\xff\xc0\x01");
+    cr_assert_eq(reread(&keep).lease, INT64_MAX);
+    buffer_clear(&out);
+    struct wire_call revoke = {.number = 1, .method = WIRE_LEASE_REVOKE, .lease = 9};
+    wire_encode_call(&out, &revoke);
+    EXPECT_BYTES("\x94\x00\x01\xaclease_revoke\x93\x09\xc0\x00");
+    cr_assert_eq(reread(&revoke).lease, 9);
+    buffer_clear(&out);
+    struct wire_call ttl = {
+        .number = 1, .method = WIRE_LEASE_TTL, .lease = 9, .key = slice_text("k"), .limit = 5};
+    wire_encode_call(&out, &ttl);
+    EXPECT_BYTES("\x94\x00\x01\xa9lease_ttl\x95\x09\xc4\x01k\x05\xc0\x00");
+    cr_assert_eq(reread(&ttl).lease, 9);
+    buffer_clear(&out);
+    struct wire_call list = {.number = 1, .method = WIRE_LEASE_LIST, .lease = 0, .limit = 5};
+    wire_encode_call(&out, &list);
+    EXPECT_BYTES("\x94\x00\x01\xaalease_list\x94\x00\x05\xc0\x00");
+    cr_assert_eq(reread(&list).lease, 0);
+}
+
 Test(lib_client_wire, other_calls_have_these_bytes) {
     wire_encode_call(&out, &(struct wire_call){.number = 0, .method = WIRE_PING});
     EXPECT_BYTES("\x94\x00\x00\xa4ping\x90");
@@ -303,6 +335,8 @@ Test(lib_client_wire, refuses_what_is_no_call) {
                 LKV_EUNSUPPORTED, true),
         REFUSAL("\x94\x00\x01\xa6status\x91\xa1v", LKV_EINVAL, true),
         REFUSAL("\x94\x00\x01\xa7propose\x93\x09\x00\x01", LKV_EINVAL, true),
+        REFUSAL("\x94\x00\x01\xaclease_revoke\x92\x00\x05", LKV_EINVAL, true), /* no lease 0 */
+        REFUSAL("\x94\x00\x01\xaalease_list\x93\xff\x05\x05", LKV_EINVAL, true),
     };
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         struct wire_call call;
