@@ -700,10 +700,13 @@ bool peer_send(struct peer *peer, enum frame_kind kind, struct slice body) {
     return !peer->scratch.failed && net_write(link->conn, buffer_slice(&peer->scratch)) == 0;
 }
 
-/* A peer that lives reacts to these at once, if only by a refusal. */
-static bool wants_answer(enum raft_message_kind kind) {
-    return kind == RAFT_VOTE_REQUEST || kind == RAFT_APPEND || kind == RAFT_HEARTBEAT ||
-           kind == RAFT_READ_REQUEST;
+/* A peer that lives reacts to these at once, if only by a refusal. (A node that takes no part until it is
+ * repaired may ask for nothing else.) */
+static bool wants_answer(const struct raft_message *message) {
+    return message->kind == RAFT_VOTE_REQUEST || message->kind == RAFT_APPEND ||
+           message->kind == RAFT_HEARTBEAT || message->kind == RAFT_READ_REQUEST ||
+           (message->kind == RAFT_REPAIR_REQUEST &&
+            message->repair_request.want == RAFT_REPAIR_STATUS);
 }
 
 void peer_send_raft(struct peer *peer, const struct raft_message *message,
@@ -714,7 +717,7 @@ void peer_send_raft(struct peer *peer, const struct raft_message *message,
     if (body->failed || !peer_send(peer, FRAME_RAFT, buffer_slice(body))) {
         return;
     }
-    if (wants_answer(message->kind) && peer->unanswered_ns == 0) {
+    if (wants_answer(message) && peer->unanswered_ns == 0) {
         peer->unanswered_ns = node_now(peer->node);
     }
 }
