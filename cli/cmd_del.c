@@ -132,6 +132,8 @@ static const struct flag count_flags[] = {
     {"range", FLAG_MODE, 0, false, NULL, "two words: the keys from FROM up to, not including, TO"},
     {"from-key", FLAG_MODE, 0, false, NULL, "the key and all behind it"},
     {"rev", FLAG_VALUE, 0, false, "N", "as of revision N"},
+    {"bounded", FLAG_SWITCH, 0, false, NULL,
+     "not older than the node's option bounded_ms, mostly without asking the others"},
     {"local", FLAG_SWITCH, 0, false, NULL,
      "what the node asked has applied, at any time, maybe old"},
     FLAG_END,

@@ -164,11 +164,9 @@ int lkv_append_once_submit(struct lkv_session *session, uint64_t seq,
 
 int lkv_log_span(struct lkv *db, enum lkv_read how, int64_t timeout_ms, uint64_t *first,
                  uint64_t *commit) {
-    if (how != LKV_LINEARIZABLE && how != LKV_LOCAL) {
-        return api_fail(LKV_EINVAL, "there is no way %d to read", (int)how);
-    }
     struct request *request;
-    int rc = api_begin(db, REQUEST_LOG_SPAN, timeout_ms, &request);
+    int rc = api_check_how(how);
+    rc = rc == 0 ? api_begin(db, REQUEST_LOG_SPAN, timeout_ms, &request) : rc;
     if (rc != 0) {
         return rc;
     }

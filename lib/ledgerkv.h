@@ -297,10 +297,12 @@ LKV_API void lkv_msg_free(struct lkv_msg *msg);
  * everything else by message. All of them are LKV_EUNSUPPORTED with the option model=log.
  */
 
-/* How a read is made true. The numbers between are kept for leased and bounded reads. */
+/* How a read is made true. The number 1 is kept for leased reads. */
 enum lkv_read {
     LKV_LINEARIZABLE = 0, /* sees every write acknowledged before the read began */
-    LKV_LOCAL = 3         /* this replica's applied state, at any time, perhaps old; of a client: of
+    LKV_BOUNDED = 2, /* ... before the option "bounded_ms" of the node that answers, counted back
+                             from there: without asking the others when that is known already */
+    LKV_LOCAL = 3    /* this replica's applied state, at any time, perhaps old; of a client: of
                              the node that it is connected to */
 };
 

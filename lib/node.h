@@ -275,6 +275,7 @@ struct node {
     struct list_link views;        /* of struct node_view */
     size_t view_count;
     uint64_t next_read_context;
+    uint64_t fresh_ns; /* all that was acknowledged until then is applied; 0: nothing is known */
     uint64_t next_expiry_ns;
     struct forward *forward;       /* to the leader, when this node follows */
     struct list_link old_forwards; /* to earlier ones, while they owe answers */
@@ -449,6 +450,8 @@ void node_read_serve(struct node *node);                       /* after applied 
 uint64_t node_read_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
 void node_read_fail_all(struct node *node, int rc, const char *text);
 void node_answer_read(struct node *node, struct request *request); /* from the present state */
+/* Whether what is applied is new enough for LKV_BOUNDED. */
+bool node_is_fresh(const struct node *node);
 /* What was applied is committed, and as of its revision nothing changes it: no quorum needs to be asked. */
 bool node_reads_past(const struct node *node, const struct request *request);
 int node_get_local(struct lkv *handle, struct request *request);

@@ -19,7 +19,8 @@ enum {
 struct read_batch {
     struct list_link link;
     uint64_t context;
-    uint64_t index;       /* UINT64_MAX until the core has answered */
+    uint64_t asked_ns; /* the core, at the earliest: everything acknowledged by then is covered */
+    uint64_t index;    /* UINT64_MAX until the core has answered */
     uint64_t answered_ns; /* when it did */
     struct list_link requests;
 };
@@ -56,6 +57,7 @@ void node_read_flush(struct node *node) {
         return;
     }
     batch->context = ++node->next_read_context;
+    batch->asked_ns = node_now(node);
     batch->index = UINT64_MAX;
     list_init(&batch->requests);
     move_all(&node->reads_new, &batch->requests);
@@ -107,16 +109,27 @@ void node_read_serve(struct node *node) {
             continue;
         }
         struct list_link *link;
+        struct list_link here;
+        list_init(&here);
+        if (reached && batch->asked_ns > node->fresh_ns) {
+            node->fresh_ns = batch->asked_ns;
+        }
         while ((link = list_pop_front(&batch->requests)) != NULL) {
             struct request *request = LIST_ITEM(link, struct request, link);
             if (reached) {
                 node_answer_read(node, request);
+            } else if (request->op == REQUEST_VIEW_OPEN) {
+                list_push_back(&here, link); /* its pages are asked for here, too */
             } else {
                 node_forward(node, request);
             }
         }
-        list_remove(at);
-        mem_free(batch);
+        if (list_empty(&here)) {
+            list_remove(at);
+            mem_free(batch);
+        } else {
+            move_all(&here, &batch->requests);
+        }
     }
 }
 
@@ -330,6 +343,13 @@ void node_answer_read(struct node *node, struct request *request) {
     } else {
         request_finish(request);
     }
+}
+
+/* The last read index that this state has reached was asked for not longer ago. Whether a leader leads
+ * since then does not matter: what it has acknowledged since is newer than the bound. */
+bool node_is_fresh(const struct node *node) {
+    return node->fresh_ns != 0 &&
+           node_now(node) - node->fresh_ns <= node->options.bounded_ms * MS_NS;
 }
 
 bool node_reads_past(const struct node *node, const struct request *request) {

@@ -256,7 +256,8 @@ void node_route(struct node *node, struct request *request) {
         node_answer_read(node, request);
     } else if (!node->running) {
         node_wait_for_leader(node, request);
-    } else if (node_reads_past(node, request)) {
+    } else if (node_reads_past(node, request) ||
+               (request->how == LKV_BOUNDED && node_is_fresh(node))) {
         node_answer_read(node, request);
     } else {
         node_read_add(node, request);

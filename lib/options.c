@@ -85,6 +85,8 @@ enum option_kind {
       "log entries kept behind an image for followers that lag")                                  \
     X(sessions_max, KIND_NUMBER, sessions_max, "4096", 1, KV_SESSIONS_MAX,                        \
       "sessions that may be open in the cluster, as its leader's option says")                    \
+    X(bounded_ms, KIND_MS, bounded_ms, "1s", 1, 600 * 1000,                                       \
+      "ms by which the state may be old that a bounded read shows")                               \
     X(history_revisions, KIND_NUMBER, history_revisions, "100000", 0, UINT64_C(1) << 40,          \
       "revisions kept behind the newest one; older history is compacted; 0: no limit")            \
     X(history_ms, KIND_MS, history_ms, "0", 0, UINT64_C(366) * 24 * 3600 * 1000,                  \

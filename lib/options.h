@@ -54,6 +54,7 @@ struct lkv_options {
     uint64_t image_log_bytes;        /* log written since the last image before the next, 64 MiB */
     uint64_t keep_entries;      /* log entries kept behind an image for slow followers, 10000 */
     uint64_t sessions_max;      /* 4096 */
+    uint64_t bounded_ms;        /* how old the state may be that LKV_BOUNDED shows, 1000 */
     uint64_t history_revisions; /* kept behind the newest, 100000; 0: no limit */
     uint64_t history_ms;        /* 0: no limit */
     uint64_t history_bytes;     /* of superseded versions in memory, 64 MiB; 0: no limit */

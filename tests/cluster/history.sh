@@ -27,6 +27,8 @@ same "$("$K" get --all --count --rev 5)" 2 "the count of revision 5 is"
 same "$("$K" count --rev 4)" 1 "the count of revision 4 is"
 same "$("$K" get a --count --rev 4)$("$K" get a --count)" 10 "the counts of one key are"
 
+same "$("$K" get b --bounded)$("$K" get b --bounded --rev 5)$("$K" count --bounded)" 092 "bounded reads show"
+
 say "C7: what is not there yet is told"
 expect 3 "$K" get a --rev 9
 said 'revision 9 is in the future: 1 to 8 are kept'

@@ -154,9 +154,10 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            counts->digests, counts->canceled);
     report_worlds(hunt);
     printf("%" PRIu64 " reads of older revisions, %" PRIu64 " refused; %" PRIu64 " views, %" PRIu64
-           " too old, %" PRIu64 " items\n",
+           " too old, %" PRIu64 " items; %" PRIu64 " bounded reads, %" PRIu64
+           " of an older state\n",
            counts->past_reads, counts->past_refusals, counts->views, counts->views_old,
-           counts->view_items);
+           counts->view_items, counts->bounded, counts->bounded_old);
     if (counts->undecided > 0) {
         printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
                counts->undecided);

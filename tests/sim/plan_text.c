@@ -27,6 +27,7 @@ static const struct number numbers[] = {
     NUMBER(more_permille),
     NUMBER(read_permille),
     NUMBER(view_permille),
+    NUMBER(bounded_ms),
     NUMBER(retention_bytes),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),

@@ -77,6 +77,7 @@ static void set_options(struct sim_node *node) {
     options->window_bytes = plan->window_bytes;
     options->image_log_bytes = plan->image_log_bytes;
     options->keep_entries = plan->keep_entries;
+    options->bounded_ms = plan->bounded_ms;
     options->history_revisions = plan->history_revisions;
     options->history_ms = plan->history_ms;
     options->history_bytes = plan->history_bytes;
@@ -212,6 +213,7 @@ void sim_world_free(struct sim_world *world) {
     ASSERT(world->op_count == 0);
     free(world->led);
     free(world->digests);
+    free(world->completed);
     sim_model_fini(&world->model);
     sim_history_fini(&world->history);
     sim_time_fini(&world->time);

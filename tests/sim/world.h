@@ -105,6 +105,7 @@ struct sim_plan {
     uint32_t remote_permille;  /* of operations that go through them */
     size_t remote_connections; /* of each to its node */
     uint32_t more_permille;    /* of a client's turns with one of the rarer operations */
+    uint64_t bounded_ms;       /* the nodes' option */
     uint32_t view_permille;    /* of the reads below, with a step of a view */
     uint32_t read_permille; /* of the others, with a read of an older revision or a filtered one */
 
@@ -203,6 +204,11 @@ struct sim_node {
 
 struct sim_call;
 
+/* The greatest index that a finished operation stood for from this time on. */
+struct sim_completed {
+    uint64_t at_ns, index;
+};
+
 /* Where a client's next page goes on. */
 struct sim_paging {
     uint64_t rev; /* of its pages; 0: it begins anew */
@@ -250,7 +256,7 @@ struct sim_counts {
     uint64_t remote_ops, remote_done, resumed, ended, digests, canceled, repeats;
     uint64_t rots, filled;                          /* entries */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
-    uint64_t views, view_items, views_old;
+    uint64_t views, view_items, views_old, bounded, bounded_old;
     uint64_t undecided; /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
@@ -273,8 +279,10 @@ struct sim_world {
     uint64_t next_value;
     struct list_link ops; /* of struct sim_call: no final message yet */
     size_t op_count;
-    uint64_t next_op;         /* names an operation where its answer comes by a queue */
-    uint64_t completed_index; /* greatest index that a finished operation stands for */
+    uint64_t next_op;                /* names an operation where its answer comes by a queue */
+    uint64_t completed_index;        /* greatest index that a finished operation stands for */
+    struct sim_completed *completed; /* owned; when it rose */
+    size_t completed_count, completed_capacity;
     struct sim_model model;
     struct sim_history history;
     uint8_t *led; /* owned; [term]: number of its leader + 1 */

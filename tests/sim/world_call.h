@@ -61,6 +61,8 @@ static inline struct sim_appends *sim_call_appends(const struct sim_call *op) {
 /* At the remote, or if it is NULL at the node. Operations on ranges draw their end. */
 struct sim_call *sim_call_new(struct sim_world *world, struct sim_node *node,
                               struct sim_remote *remote, enum sim_call_kind kind, uint32_t key);
+/* The greatest index that an operation stands for which had finished by then. */
+uint64_t sim_completed_by(const struct sim_world *world, uint64_t at_ns);
 const char *sim_call_name(enum sim_call_kind kind);
 /* It has its final message: judged if anybody hears it. Frees the operation. True: the message is taken. */
 bool sim_call_finish(struct sim_call *op, struct lkv_msg *reply, bool heard);
@@ -113,6 +115,7 @@ void sim_read_judge_refusal(const struct sim_call *op, const struct lkv_msg *rep
 /* The entry whose state was to be read, when that was answered at `index`; false: it cannot have been. */
 bool sim_read_index(const struct sim_call *op, uint64_t index, uint64_t *of);
 uint64_t sim_read_draw_rev(struct sim_world *world);
+enum lkv_read sim_read_draw_how(struct sim_world *world);
 
 /* --- world_load_view.c: views and iterators --- */
 static inline bool sim_call_is_view(const struct sim_call *op) {

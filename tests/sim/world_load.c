@@ -86,15 +86,58 @@ static void judge_write(struct sim_world *world, const struct sim_call *op, uint
     entry->claimed = true;
 }
 
+static void complete(struct sim_world *world, uint64_t index) {
+    if (index <= world->completed_index) {
+        return;
+    }
+    world->completed_index = index;
+    if (world->completed_count == world->completed_capacity) {
+        world->completed_capacity = 2 * world->completed_capacity + 256;
+        world->completed =
+            realloc(world->completed, world->completed_capacity * sizeof(*world->completed));
+        ASSERT(world->completed != NULL);
+    }
+    world->completed[world->completed_count++] =
+        (struct sim_completed){.at_ns = world->time.now_ns, .index = index};
+}
+
+uint64_t sim_completed_by(const struct sim_world *world, uint64_t at_ns) {
+    size_t i = world->completed_count;
+    while (i > 0 && world->completed[i - 1].at_ns > at_ns) {
+        i--;
+    }
+    return i > 0 ? world->completed[i - 1].index : 0;
+}
+
+/* What was answered longer before it than the bound, by the node's clock, must be there. */
+static void judge_bounded(struct sim_world *world, const struct sim_call *op, uint64_t index) {
+    uint64_t bound_ns = world->plan.bounded_ms * MS_NS;
+    bound_ns += world->plan.bounded_ms * (uint64_t)world->plan.drift_ppm + MS_NS;
+    uint64_t from_ns = op->submitted_ns > bound_ns ? op->submitted_ns - bound_ns : 0;
+    uint64_t floor = op->select.rev == 0 ? sim_completed_by(world, from_ns) : 0;
+    world->counts.bounded++;
+    world->counts.bounded_old += index < op->floor;
+    if (index < floor) {
+        sim_world_fail(world,
+                       "a bounded read shows %" PRIu64 ", but %" PRIu64 " was answered %" PRIu64
+                       " ms before it",
+                       index, floor, bound_ns / MS_NS);
+    }
+}
+
 static void judge_read(struct sim_world *world, const struct sim_call *op, uint64_t index,
                        const struct lkv_msg *reply) {
     /* As of a revision it shows what was applied, and does not change. */
-    bool may_be_old = op->kind == SIM_GET_LOCAL || op->how == LKV_LOCAL || op->select.rev != 0;
+    bool may_be_old =
+        op->kind == SIM_GET_LOCAL || op->how != LKV_LINEARIZABLE || op->select.rev != 0;
     if (index > world->model.commit) {
         sim_world_fail(world, "a read shows %" PRIu64 ", committed is %" PRIu64, index,
                        world->model.commit);
     } else {
         sim_read_judge(op, index, reply);
+    }
+    if (op->how == LKV_BOUNDED) {
+        judge_bounded(world, op, index);
     }
     if (!may_be_old && index < op->floor) {
         sim_world_fail(world, "a read shows %" PRIu64 ", but began after %" PRIu64 " was answered",
@@ -179,9 +222,8 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     } else if (op->kind != SIM_SESSION_OPEN && op->kind != SIM_SESSION_CLOSE) {
         judge_read(world, op, index, reply);
     }
-    if (op->kind != SIM_GET_LOCAL && op->how == LKV_LINEARIZABLE &&
-        index > world->completed_index) {
-        world->completed_index = index;
+    if (op->kind != SIM_GET_LOCAL && op->how == LKV_LINEARIZABLE) {
+        complete(world, index);
     }
 }
 

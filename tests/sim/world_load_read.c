@@ -243,6 +243,12 @@ uint64_t sim_read_draw_rev(struct sim_world *world) {
     return back < newest ? newest - back : 1;
 }
 
+enum lkv_read sim_read_draw_how(struct sim_world *world) {
+    static const enum lkv_read ways[] = {LKV_LINEARIZABLE, LKV_LINEARIZABLE, LKV_BOUNDED,
+                                         LKV_BOUNDED, LKV_LOCAL};
+    return ways[prng_below(&world->prng_read, sizeof(ways) / sizeof(ways[0]))];
+}
+
 static void draw_select(struct sim_call *op) {
     struct prng *prng = &op->world->prng_read;
     uint64_t newest = op->world->model.revision;
@@ -300,7 +306,7 @@ struct sim_call *sim_read_draw(struct sim_client *client, struct sim_node *node,
     uint64_t way = prng_below(prng, 4);
     struct sim_call *op = sim_call_new(world, node, remote, way == 0 ? SIM_GET : SIM_RANGE, key);
     op->client = client;
-    op->how = prng_below(prng, 3) == 0 ? LKV_LOCAL : LKV_LINEARIZABLE;
+    op->how = sim_read_draw_how(world);
     if (way == 0) {
         op->select.rev = sim_read_draw_rev(world);
     } else if (way == 1) {

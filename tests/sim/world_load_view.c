@@ -148,7 +148,7 @@ static void judge_refused_page(const struct sim_call *op, int rc) {
     if (rc == LKV_ECOMPACTED) {
         right = (moved || gone) && rev < model->kept_from && rev < model->revision;
     } else if (rc == LKV_EFUTURE) {
-        right = moved && view->how == LKV_LOCAL;
+        right = moved && view->how != LKV_LINEARIZABLE;
     }
     if (!right) {
         sim_world_fail(op->world, "%s: a page of a view of revision %" PRIu64 " is refused: %s",
@@ -188,7 +188,7 @@ static struct sim_call *open_view(struct sim_client *client, struct sim_node *no
     static const uint64_t ages_ms[] = {50, 500, 3000, 20000};
     struct sim_view *view = &client->view;
     struct sim_call *op = sim_call_new(world, node, remote, SIM_VIEW_OPEN, 0);
-    op->how = prng_below(prng, 3) == 0 ? LKV_LOCAL : LKV_LINEARIZABLE;
+    op->how = sim_read_draw_how(world);
     op->select.rev = sim_read_draw_rev(world);
     *view = (struct sim_view){.node = remote == NULL ? node : NULL,
                               .remote = remote,

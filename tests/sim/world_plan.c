@@ -31,6 +31,7 @@ struct sim_plan sim_plan_calm(uint64_t seed) {
         .value_bytes_max = 64,
         .op_pause_ns = 100 * MS_NS,
         .timeout_ms = 2000,
+        .bounded_ms = 1000,
         .remote_permille = 1000,
         .remote_connections = 1,
         .fault_pause_ms = 1000,
@@ -139,6 +140,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     draw_history(&prng, &plan);
     plan.view_permille = (uint32_t)PICK(&prng, 0, 500, 800);
     draw_leases(&prng, &plan);
+    plan.bounded_ms = PICK(&prng, 20, 200, 1000);
     return plan;
 }
 

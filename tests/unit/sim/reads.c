@@ -106,3 +106,19 @@ Test(sim_reads, C16_views_live_through_deaths_and_images) {
     play_agree(&play);
     play_end(&play);
 }
+
+/* A follower that is cut off answers bounded reads for as long as its state is known to be new enough. */
+Test(sim_reads, a_bounded_read_is_not_older_than_its_bound) {
+    struct play play = begin(415, 2, 900, 0);
+    struct sim_world *world = play.world;
+    sim_load_start(world);
+    for (size_t i = 0; i < 8; i++) {
+        sim_world_run_ms(world, 800);
+        sim_isolate(world, (unsigned)(i % world->plan.nodes), world->time.now_ns + 2500 * MS_NS);
+        sim_world_run_ms(world, 3000);
+    }
+    cr_expect_gt(world->counts.bounded, 1000);
+    cr_expect_gt(world->counts.bounded_old, 20, "some are answered without asking anybody");
+    play_agree(&play);
+    play_end(&play);
+}
