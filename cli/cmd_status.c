@@ -178,13 +178,21 @@ static void set_verdict(struct verdict *verdict, const char *word, const char *c
     verdict->exit = exit;
 }
 
+/* Its state is not that of a majority, or nobody knows whose is right. */
+static bool is_diverged(const char *trouble) {
+    return strncmp(trouble, "diverged", 8) == 0 || strncmp(trouble, "states differ", 13) == 0;
+}
+
 /* Of damage that the others make good. */
 static bool is_repairing(const char *trouble) {
     return strncmp(trouble, "repairing", 9) == 0 || strncmp(trouble, "end unknown", 11) == 0;
 }
 
-static const char *advice_for(bool disk, bool repairing) {
-    return disk ? "make room on a full disk, replace one that hangs; the rest is automatic"
+static const char *advice_for(bool disk, bool repairing, bool diverged) {
+    return diverged
+               ? "do what the reason says; whoever changed a state behind the log, or a memory "
+                 "that loses bits, does so again"
+           : disk ? "make room on a full disk, replace one that hangs; the rest is automatic"
            : repairing
                ? "what a disk has lost comes back from the others by itself; replace a disk "
                  "that goes on losing"
@@ -201,12 +209,14 @@ static void judge_troubled(const struct lkv_msg *status, const struct troubles *
     bool leader = false;
     bool disk = false;
     bool repairing = true;
+    bool diverged = false;
     for (; lkv_msg_member(status, count, &member); count++) {
         const char *trouble = trouble_of(troubles, count);
         if (*trouble != '\0' && !is_silent(&member)) { /* those are told already */
             bool leads = strcmp(member.id, word(status, "leader")) == 0;
             leader = leader || (leads && !is_repairing(trouble)); /* which goes on meanwhile */
             repairing = repairing && is_repairing(trouble);
+            diverged = diverged || is_diverged(trouble);
             disk = disk || strncmp(trouble, "disk", 4) == 0;
             bool first = verdict->why.size == 0;
             text_printf(&verdict->why, "%s%s: %s", first ? "" : "; ", member.id, trouble);
@@ -219,11 +229,13 @@ static void judge_troubled(const struct lkv_msg *status, const struct troubles *
     bool majority = count - troubled - silent >= count / 2 + 1;
     bool writes = majority && !leader;
     set_verdict(verdict, writes ? "degraded" : "unhealthy", writes ? "33" : "31",
-                writes ? KVCTL_DONE : KVCTL_UNHEALTHY);
+                diverged ? KVCTL_INTEGRITY
+                : writes ? KVCTL_DONE
+                         : KVCTL_UNHEALTHY);
     text_clear(&verdict->advice);
     text_printf(&verdict->advice, "%s: %s",
                 writes ? "writes go on without it" : "writes are refused or wait, reads go on",
-                advice_for(disk, repairing));
+                advice_for(disk, repairing, diverged));
 }
 
 /* Members that the leader does not hear: where nothing answers, and those that run and take no part,
@@ -322,7 +334,8 @@ static const char *const numbers[] = {"term",
                                       "damaged_entries",
                                       "repaired_entries",
                                       "scrub_index",
-                                      "scrubbed_ms"};
+                                      "scrubbed_ms",
+                                      "compared_index"};
 
 /* In the leader's rows: a member's own trouble says more than how its log is sent to it. */
 static const char *member_state(const struct lkv_member *member, const struct troubles *troubles,
@@ -479,7 +492,8 @@ const struct command command_status = {
         "degraded: a member is silent or refused, or its disk is full or hangs; writes go on,\n"
         "exit code 0.\n"
         "Of several --endpoints the first that knows a leader speaks for the cluster.\n"
-        "Exit code 5 when no leader is known, or no write can succeed.",
+        "Exit code 5 when no leader is known, or no write can succeed; 7 when a member's state\n"
+        "differs from that of the others.",
     .examples = "  kvctl status\n  kvctl status -o json | jq .leader",
     .run = run_status,
 };

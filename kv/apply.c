@@ -55,7 +55,8 @@ static int prepare_entry(struct batch *batch, const struct entry *entry, uint64_
     }
     switch (entry->type) {
     case ENTRY_NOOP:
-    case ENTRY_CONFIG: return 0;
+    case ENTRY_CONFIG:
+    case ENTRY_DIGEST: return 0;
     case ENTRY_COMMAND:
         return named(index, prepare_command(batch, entry, operation, &detail), &detail, why);
     case ENTRY_FEATURE:

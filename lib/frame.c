@@ -39,9 +39,9 @@ int frame_decode(struct slice bytes, uint32_t seed, size_t body_max, struct fram
     uint32_t size = read_u32(&reader);
     uint64_t group_id = read_u64(&reader);
     uint32_t crc = read_u32(&reader);
-    if (kind < FRAME_HELLO || kind > FRAME_REFUSED) {
+    if (kind < FRAME_HELLO || kind > FRAME_DIGEST) {
         return reason_set(why, LKV_EPROTOCOL, "frame kind %u, expected %d to %d", kind, FRAME_HELLO,
-                          FRAME_REFUSED);
+                          FRAME_DIGEST);
     }
     if (size > body_max) {
         return reason_set(why, LKV_ETOOLARGE, "frame of %u bytes, limit %zu", size, body_max);

@@ -13,7 +13,8 @@ enum frame_kind {
     FRAME_RAFT = 2,
     FRAME_IMAGE_CHUNK = 3,
     FRAME_IMAGE_ACK = 4,
-    FRAME_REFUSED = 5 /* a sentence for the other node's trace; then the connection closes */
+    FRAME_REFUSED = 5, /* a sentence for the other node's trace; then the connection closes */
+    FRAME_DIGEST = 6   /* agreement.h; from feature level FEATURE_DIGEST on */
 };
 
 /* Before the sentence of a refusal may stand a byte for the program. Others below 32 mean nothing yet. */

@@ -112,6 +112,7 @@ static int check_type(const struct entry *entry, struct reason *why) {
     case ENTRY_CONFIG:
     case ENTRY_COMMAND:
     case ENTRY_FEATURE:
+    case ENTRY_DIGEST:
     case ENTRY_SESSION:
     case ENTRY_ONCE: return 0;
     }

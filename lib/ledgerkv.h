@@ -766,15 +766,19 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            directory; "repairing: ..." (what of its disk cannot be read; it comes from the
  *            others, and it counts for no quorum meanwhile), "end unknown: ..." (the same, and it
  *            does not vote either); "no leader" (none is known); "disk full" (deletes and reads go
- *            on); "disk hangs"; "offline: ..." (the option offline: local reads only); "stopped:
- *            ..." (after an error, for good).
+ *            on); "disk hangs"; "diverged: ..." (its state differs from that of a majority: it
+ *            serves nothing, and says what helps), "states differ: ..." (no majority has the same
+ *            state: writes are refused); "offline: ..." (the option offline: local reads only);
+ *            "stopped: ..." (after an error, for good).
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
  *            "sessions" (open ones), "bytes" (of live keys and values), "memory_bytes" (of the
  *            memory engine), "log_bytes", "image_index", "feature_level" (what all members of the
  *            cluster understand), "peers_up", "connections" (of clients), "views" (that it holds),
  *            "damaged_entries" (of its log, unreadable now), "repaired_entries" (since its start),
  *            "scrub_index" (where the check of the disk is; 0: none is under way), "scrubbed_ms"
- *            (when the last whole one ended, wall clock; 0: none since the start).
+ *            (when the last whole one ended, wall clock; 0: none since the start),
+ *            "compared_index" (entry at which its state was last compared with the others'; 0: not
+ *            since the start).
  *   Members  with lkv_msg_member, this node first. */
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 

@@ -94,6 +94,7 @@ static int on_visit(void *arg, const struct log_visit *what) {
         case ENTRY_NOOP: item.type = "noop"; break;
         case ENTRY_CONFIG: item.type = "config"; break;
         case ENTRY_FEATURE: item.type = "feature"; break;
+        case ENTRY_DIGEST: item.type = "digest"; break;
         case ENTRY_COMMAND:
             if (walk->known && walk->identity.model == MODEL_LOG) {
                 item.type = "record";

@@ -49,6 +49,7 @@
     X("repaired_entries") \
     X("scrub_index")      \
     X("scrubbed_ms")      \
+    X("compared_index")   \
     X("feature_level")    \
     X("lease")            \
     X("leases")           \

@@ -101,6 +101,7 @@ static void turn_round(struct node *node) {
     node_append_batch(node);
     if (node->running) {
         node_feature_turn(node);
+        node_agree_turn(node);
         node_write_flush(node);
         node_read_flush(node);
         node_apply(node);
@@ -152,6 +153,7 @@ void node_set_timer(struct node *node) {
         node_repair_timer(node, now_ns),
         node_scrub_timer(node, now_ns),
         node_reread_timer(node, now_ns),
+        node_agree_timer(node),
         node->closing || node->stop_rc != 0 ? UINT64_MAX : node->ready_deadline_ns,
         node_accept_timer(node, now_ns),
         node->server_next_ns,

@@ -18,6 +18,7 @@
 #include "base/net.h"
 #include "kv/command.h"
 #include "kv/kv.h"
+#include "lib/agreement.h"
 #include "lib/founding.h"
 #include "lib/handle.h"
 #include "lib/inbox.h"
@@ -161,6 +162,30 @@ struct reread {
     uint64_t next_ns, wait_ns; /* the next look; twice as long after each */
 };
 
+/* How the members' states compare (node_agree.c); from AGREE_DIVERGED on something is wrong. */
+enum agree_state {
+    AGREE_UNKNOWN,  /* nothing was compared in this life */
+    AGREE_SAME,     /* this one is that of a majority */
+    AGREE_DIVERGED, /* a majority has another one */
+    AGREE_SPLIT     /* no majority has one */
+};
+struct agree {
+    enum agree_state state;
+    uint64_t judged_index;       /* of the entry that it says so of */
+    uint64_t majority;           /* digest */
+    struct agreement_report own; /* newest; index 0: none yet */
+    struct agreement heard;      /* and own */
+    bool running;                /* own digest, on the bulk thread */
+    uint64_t replay_to;          /* the log's end when this node started */
+    unsigned resends;
+    uint64_t resend_ns;
+    /* Of a leader. */
+    uint64_t term;        /* that the rest is of */
+    uint64_t due_ns;      /* of the next comparison */
+    uint64_t begun_index; /* of the last one that this node has asked for */
+    uint64_t begun_ns;
+};
+
 /* Where the scrub is (node_scrub.c). */
 struct scrub {
     bool running;       /* a step is under way */
@@ -209,17 +234,20 @@ struct node {
     bool founding_stranger; /* it says that this node has no place there */
     bool founding_job_running;
     struct reason refusal; /* of the last peer that refused our hello; empty once one is up */
+    atomic_bool diverged;  /* as agree.state says, for any thread */
     atomic_bool growing; /* founded alone, and started with peers: waits for them (rule 19), nothing
                             of its state loaded yet */
     bool readdressed;    /* the option peers has brought other addresses (rule 19) */
     struct seen seen;
     bool seen_job_running;
     uint64_t seen_retry_ns; /* when a save that failed is tried again; UINT64_MAX: none failed */
-    uint64_t feature_term;  /* in which this leader has proposed the next field */
+    struct agree agree;
+    uint64_t feature_term; /* in which this leader has proposed the next field */
     uint32_t feature_proposed;
-    struct blob *feature; /* owned; NULL, or what is being submitted */
-    bool running;         /* founded: log and raft exist */
-    bool offline;         /* a member of several, opened for local reads only: takes no part */
+    enum entry_type own_type; /* 0, or: of the entry of its own that is being submitted, alone */
+    struct blob *own_payload; /* owned; that entry's, or NULL */
+    bool running;             /* founded: log and raft exist */
+    bool offline;             /* a member of several, opened for local reads only: takes no part */
 
     struct log *log;
     struct log_window window;
@@ -475,7 +503,18 @@ MUST_USE int node_view_range(struct node_view *view, const struct kv_query *quer
 uint64_t node_view_expire(struct node *node, uint64_t now_ns); /* earliest end left */
 void node_view_drop_all(struct node *node);
 
+/* lib/node_agree.c: the members compare their states (rule 25) */
+void node_agree_turn(struct node *node);
+uint64_t node_agree_timer(const struct node *node);                    /* when next */
+void node_agree_applied(struct node *node, const struct entry *entry); /* nothing behind it is */
+MUST_USE int node_agree_hear(struct node *node, const struct peer *from, struct slice body,
+                             struct reason *why);
+/* For people; false: nothing is wrong. */
+bool node_agree_text(const struct node *node, char *out, size_t size);
+
 /* lib/node_feature.c: the feature level (rule 22) */
+/* Submits an entry of the node's own, alone; takes the payload (NULL: empty). False: refused. */
+bool node_propose_own(struct node *node, enum entry_type type, struct blob *payload);
 void node_feature_turn(struct node *node);
 /* This leader has a lower level than the write needs. */
 bool node_feature_lacks(const struct node *node, const struct request *request);

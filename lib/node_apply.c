@@ -79,6 +79,9 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
         node_stop(node, rc, "%s", why.text);
         return false;
     }
+    if (applied == count && entries[count - 1].type == ENTRY_DIGEST) {
+        node_agree_applied(node, &entries[count - 1]);
+    }
     return true;
 }
 
@@ -97,6 +100,9 @@ static bool apply_slice(struct node *node, uint64_t target) {
             break;
         }
         run[count++] = *entry;
+        if (entry->type == ENTRY_DIGEST) {
+            break; /* what is digested is the state just behind it */
+        }
     }
     return count > 0 && apply_run(node, run, count);
 }
@@ -139,6 +145,9 @@ static bool apply_fetched(struct node *node) {
     while (run < SLICE_ENTRIES && at + run < read->count &&
            !gate_holds(node, &read->entries[at + run])) {
         run++;
+        if (read->entries[at + run - 1].type == ENTRY_DIGEST) {
+            break;
+        }
     }
     return run > 0 && apply_run(node, &read->entries[at], run);
 }
@@ -272,7 +281,8 @@ static void publish_role(struct node *node) {
 }
 
 static void set_gate(struct node *node) {
-    bool closed = role_gate_closed(&node->role_events) || node->installing;
+    bool closed = role_gate_closed(&node->role_events) || node->installing ||
+                  node->agree.state == AGREE_DIVERGED;
     if (closed != node->gate_closed) {
         node->gate_closed = closed;
         struct raft_event event = {.kind = RAFT_GATE, .gate = {.may_campaign = !closed}};

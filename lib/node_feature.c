@@ -80,6 +80,22 @@ bool node_feature_allows(struct node *node, struct request *request) {
     return false;
 }
 
+bool node_propose_own(struct node *node, enum entry_type type, struct blob *payload) {
+    uint32_t size = (uint32_t)blob_slice(payload).size;
+    node->own_type = type;
+    node->own_payload = payload;
+    struct raft_event event = {.kind = RAFT_SUBMIT,
+                               .submit = {.sizes = &size, .count = 1, .reserved = true}};
+    node_step(node, &event);
+    bool refused = node->own_type != 0;
+    if (refused) {
+        blob_unref(node->own_payload);
+        node->own_payload = NULL;
+        node->own_type = 0;
+    }
+    return !refused;
+}
+
 void node_feature_turn(struct node *node) {
     /* Nearly always there is nothing above the present level, and this is all that is looked at. */
     uint32_t present = node->state->feature_level(node);
@@ -92,18 +108,9 @@ void node_feature_turn(struct node *node) {
     if (level <= present || proposed) {
         return;
     }
-    node->feature = feature_encode(level);
-    if (node->feature == NULL) {
+    struct blob *payload = feature_encode(level);
+    if (payload == NULL || !node_propose_own(node, ENTRY_FEATURE, payload)) {
         return; /* a later turn tries again */
-    }
-    uint32_t size = (uint32_t)node->feature->size;
-    struct raft_event event = {.kind = RAFT_SUBMIT,
-                               .submit = {.sizes = &size, .count = 1, .reserved = true}};
-    node_step(node, &event);
-    if (node->feature != NULL) { /* refused: later again */
-        blob_unref(node->feature);
-        node->feature = NULL;
-        return;
     }
     node->feature_term = node->term;
     node->feature_proposed = level;

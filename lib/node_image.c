@@ -182,7 +182,7 @@ uint64_t node_image_hold(struct node *node) {
 
 void node_image_consider(struct node *node) {
     if (!node->running || node->closing || node->stop_rc != 0 || node->image_running ||
-        node->installing || node->receive != NULL) {
+        node->installing || node->receive != NULL || node->diverged) {
         return;
     }
     struct state_image image;

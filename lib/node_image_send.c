@@ -177,7 +177,8 @@ void node_image_install(struct node *node, uint64_t peer_id) {
     struct peer *peer = peer_by_id(node, peer_id);
     struct image_send *send = mem_calloc(1, sizeof(*send));
     uint8_t *chunk = mem_alloc(CHUNK_BYTES);
-    if (peer == NULL || peer->send != NULL || node->closing || send == NULL || chunk == NULL) {
+    if (peer == NULL || peer->send != NULL || node->closing || node->diverged || send == NULL ||
+        chunk == NULL) {
         mem_free(send);
         mem_free(chunk);
         if (peer != NULL) {

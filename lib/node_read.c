@@ -363,6 +363,12 @@ bool node_reads_past(const struct node *node, const struct request *request) {
 
 int node_get_local(struct lkv *handle, struct request *request) {
     struct node *node = (struct node *)handle;
+    if (node->diverged) { /* rule 25 */
+        msg_set_rc(request->reply, LKV_ESTOPPED,
+                   "%s serves nothing: its state differs from that of a majority (see its status)",
+                   node->options.id);
+        return LKV_ESTOPPED;
+    }
     (void)fill(node, request); /* a get */
     return request->reply->rc;
 }
@@ -371,6 +377,9 @@ int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capac
     struct node *node = (struct node *)handle;
     if (node->growing) {
         return LKV_ENOLEADER;
+    }
+    if (node->diverged) {
+        return LKV_ESTOPPED;
     }
     return kv_get_copy(node->kv, key, into, capacity, size);
 }

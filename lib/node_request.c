@@ -149,6 +149,20 @@ static void refuse_stopped(struct node *node, struct request *request) {
                  node->stop_why.text);
 }
 
+/* Rule 25: what it would answer is wrong, and another member's answer is not. */
+static void refuse_diverged(struct node *node, struct request *request) {
+    char text[REASON_SIZE];
+    (void)node_agree_text(node, text, sizeof(text));
+    request_fail(request, LKV_ESTOPPED, "%s: %s", node->options.id, text);
+}
+
+/* Rule 25: nobody knows what a write would be added to. */
+static void refuse_split(struct node *node, struct request *request) {
+    char text[REASON_SIZE];
+    (void)node_agree_text(node, text, sizeof(text));
+    request_fail(request, LKV_EREADONLY, "%s", text);
+}
+
 /* A term that has passed never comes back. What is in a session may have been appended in it: that is for
  * the leader to say. */
 static bool is_fenced_off(const struct node *node, const struct request *request) {
@@ -169,6 +183,8 @@ static void route_write(struct node *node, struct request *request) {
         refuse_term(node, request);
     } else if (node_must_wait(node, request)) {
         node_wait_for_leader(node, request);
+    } else if (node->running && node->role == RAFT_LEADER && node->agree.state == AGREE_SPLIT) {
+        refuse_split(node, request);
     } else if (node->running && node->role == RAFT_LEADER) {
         if (node_feature_allows(node, request)) { /* it never falls: nor until it has an index */
             queue_write(node, request);
@@ -233,6 +249,8 @@ void node_route(struct node *node, struct request *request) {
         node_view_close(node, request);
     } else if (request->op == REQUEST_DIGEST) {
         node_answer_digest(node, request);
+    } else if (node->agree.state == AGREE_DIVERGED) {
+        refuse_diverged(node, request);
     } else if (request_is_read(request) && request->how == LKV_LOCAL) {
         node_answer_read(node, request); /* also of a node that has stopped: it has what it has */
     } else if (request->op == REQUEST_LOG_READ &&
@@ -363,9 +381,10 @@ static int push_entries(struct node *node, struct request *request, uint64_t fir
 /* The core has given the batch its indices: payload to the window, waiters to the pending map. Called
  * while the update is being carried out, before anything of it is sent. */
 int node_append_accepted(struct node *node, uint64_t first, uint64_t term) {
-    if (node->feature != NULL) { /* node_feature.c has submitted it alone */
-        const struct entry entry = {.index = first, .term = term, .type = ENTRY_FEATURE};
-        return push_entry(node, &entry, false, &node->feature);
+    if (node->own_type != 0) { /* node_propose_own has submitted it alone */
+        const struct entry entry = {.index = first, .term = term, .type = node->own_type};
+        node->own_type = 0;
+        return push_entry(node, &entry, false, &node->own_payload);
     }
     struct list_link *link;
     uint64_t index = first;

@@ -547,6 +547,7 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     log_window_restart(&node->window, state.last + 1);
     raft_window_first(node->raft, state.last + 1);
     node->given_next = state.last + 1;
+    node->agree.replay_to = state.last;
     node->term = state.vote.term;
     node->commit = node->image_index;
     trace_line(&node->trace, TRACE_INFO, "recovered",

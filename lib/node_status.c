@@ -102,7 +102,8 @@ static void add_state(struct node *node, struct lkv_msg *reply) {
                        "cluster never acknowledged");
     } else if (!node->running) {
         node_founding_text(node, text, sizeof(text));
-    } else if (node_repair_state(node, text, sizeof(text))) {
+    } else if (node_repair_state(node, text, sizeof(text)) ||
+               node_agree_text(node, text, sizeof(text))) {
         /* said */
     } else if (disk_trouble(node) != NULL) {
         (void)snprintf(text, sizeof(text), "%s", disk_trouble(node));
@@ -166,6 +167,7 @@ void node_answer_status(struct node *node, struct request *request) {
         {"memory_bytes", stats.memory},
         {"log_bytes", node->running ? log_bytes(node->log) : 0},
         {"image_index", node->image_index},
+        {"compared_index", node->agree.judged_index},
         {"damaged_entries", node_damaged_entries(node)},
         {"repaired_entries", node->repair.filled_ever},
         {"scrub_index", node->scrub.index},

@@ -103,6 +103,8 @@ enum option_kind {
       "ms after which a leader whose gating tails are not done hands over")                       \
     X(scrub_hours, KIND_HOURS, scrub_ms, "24", 0, 24 * 366,                                       \
       "hours from one check of all that lies on the disk to the next; 0: never")                  \
+    X(digest_hours, KIND_HOURS, digest_ms, "1", 0, 24 * 366,                                      \
+      "hours from one comparison of all members' states to the next; 0: never")                   \
     X(connections_max, KIND_NUMBER, connections_max, "1024", 1, 65536,                            \
       "connections of clients at most")                                                           \
     X(connections, KIND_NUMBER, connections, "1", 1, 64,                                          \

@@ -62,7 +62,8 @@ struct lkv_options {
     uint64_t retention_bytes;   /* 0: no limit */
     uint64_t hold_bytes_max;    /* kept only because of holds, 1 GiB */
     uint64_t ready_timeout_ms; /* a leader that its tails keep from being ready hands over, 10000 */
-    uint64_t scrub_ms; /* from one check of what lies on the disk to the next, 24 h; 0: off */
+    uint64_t scrub_ms;  /* from one check of what lies on the disk to the next, 24 h; 0: off */
+    uint64_t digest_ms; /* from one comparison of the members' states to the next, 1 h; 0: off */
     uint64_t connections_max; /* 1024 */
     uint64_t connections;     /* a client's, to its node; 1 */
     struct trace trace;

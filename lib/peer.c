@@ -440,6 +440,16 @@ static void on_refused(struct link *link, struct slice body) {
     link_gone(link, true);
 }
 
+static enum outcome on_digest(struct link *link, struct slice body) {
+    struct reason why = {{0}};
+    if (node_agree_hear(link->node, link->peer, body, &why) != 0) {
+        link_refuse(link, &why);
+        return GONE;
+    }
+    link->node->turn_wanted = true;
+    return TAKEN;
+}
+
 static enum outcome on_frame(struct link *link, const struct frame *frame) {
     if (frame->kind == FRAME_HELLO) {
         return on_hello(link, frame->body);
@@ -465,6 +475,9 @@ static enum outcome on_frame(struct link *link, const struct frame *frame) {
     link->peer->silences = 0;
     if (frame->kind == FRAME_RAFT) {
         return on_raft(link, frame->body);
+    }
+    if (frame->kind == FRAME_DIGEST) {
+        return on_digest(link, frame->body);
     }
     if (frame->kind == FRAME_IMAGE_CHUNK) {
         node_image_chunk(link->node, link->peer, frame->body);

@@ -49,7 +49,9 @@ struct peer {
     struct buffer scratch;
     struct image_send *send;    /* an image on its way there */
     struct image_resume resume; /* one that the connection's end stopped */
-    bool install_refused;       /* one that could not begin; the core is told at the turn's end */
+    uint64_t
+        compared_boot;    /* node_agree.c: the life that this leader has compared, or is about to */
+    bool install_refused; /* one that could not begin; the core is told at the turn's end */
 };
 
 MUST_USE int peer_open(struct node *node, const char *name, const char *address, struct peer **out);

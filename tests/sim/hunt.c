@@ -145,8 +145,9 @@ static void report(const struct sim_hunt *hunt, double seconds) {
     for (size_t i = 0; i < sim_fired_kinds(); i++) {
         printf(" %s %" PRIu64, sim_fired_name(i), sim_fired(&hunt->total, i));
     }
-    printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers\n", counts->rots,
-           counts->filled);
+    printf("; %" PRIu64 " places rotted, %" PRIu64 " entries came back from peers, %" PRIu64
+           " times a state was compared\n",
+           counts->rots, counts->filled, counts->compared);
     printf("by the client protocol: %" PRIu64 " operations, %" PRIu64 " done, %" PRIu64
            " sessions taken up again, %" PRIu64 " streams repeated; %" PRIu64
            " sessions closed, %" PRIu64 " digests, %" PRIu64 " tails canceled\n",

@@ -68,6 +68,7 @@ static const struct number numbers[] = {
     NUMBER(rot_budget),
     NUMBER(rot_writes),
     NUMBER(scrub_ms),
+    NUMBER(digest_ms),
     NUMBER(healing),
     NUMBER(evict_permille),
     NUMBER(slow_permille),

@@ -87,6 +87,7 @@ static void set_options(struct sim_node *node) {
     options->peer_inflight_bytes = plan->peer_inflight_bytes;
     options->peer_inflight_requests = plan->peer_inflight_requests;
     options->scrub_ms = plan->scrub_ms;
+    options->digest_ms = plan->digest_ms;
     if (plan->inflight_bytes > 0) {
         options->inflight_bytes_max = plan->inflight_bytes;
     }

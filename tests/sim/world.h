@@ -117,6 +117,7 @@ struct sim_plan {
     enum sim_rot_budget rot_budget;
     bool rot_writes; /* lost and misdirected writes, too; and what the page cache hides at first */
     uint64_t scrub_ms;
+    uint64_t digest_ms; /* from one comparison of states to the next; 0: never */
     enum sim_healing healing;
     uint32_t slow_permille;  /* of disk stalls in which every call takes long, not only syncs */
     uint64_t inflight_bytes; /* of proposals; 0: as by default */
@@ -178,6 +179,7 @@ struct sim_node {
     bool frozen;      /* of the minority that does not heal */
     bool frozen_paused;
     bool has_run;         /* founded, in some life */
+    bool tampered;        /* its state was changed in memory on purpose */
     bool maimed;          /* damaged in more than records: its log's end may be unknown */
     bool has_stopped;     /* by itself, and said why */
     bool end_unknown;     /* as it last said */
@@ -192,9 +194,10 @@ struct sim_node {
     uint64_t seen_next, seen_term; /* the window up to here is in the model; term of the last */
     uint64_t seen_commit, seen_applied, term, led_term;
     bool installing;
-    uint64_t checked_ns; /* when the whole state was compared last */
-    bool seen_imaging;   /* log mode: an own one was being written */
-    uint64_t seen_image; /* log mode: index */
+    uint64_t seen_compared; /* entry at which its state was compared with the others' */
+    uint64_t checked_ns;    /* when the whole state was compared last */
+    bool seen_imaging;      /* log mode: an own one was being written */
+    uint64_t seen_image;    /* log mode: index */
     struct sim_appends appends;
     /* Of all lives. */
     uint64_t holds[SIM_CLIENTS_MAX]; /* log mode: durable for certain; 0: none is */
@@ -257,6 +260,7 @@ struct sim_counts {
     uint64_t rots, filled;                          /* entries */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
     uint64_t views, view_items, views_old, bounded, bounded_old;
+    uint64_t compared;  /* verdicts of nodes on their own states */
     uint64_t undecided; /* histories beyond the limits of the black-box judge */
     uint64_t records, voids, tailed, truncated, held, drops;
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
@@ -290,6 +294,7 @@ struct sim_world {
     uint64_t *digests; /* owned; [index]: of the replicas that were asked for theirs; 0: none was */
     size_t digest_capacity;
     struct sim_event fault, remote_fault;
+    bool tampered; /* with some state, in some life: verdicts may differ */
     struct sim_counts counts;
     char failure[1024]; /* empty: all is well */
     /* Told what happens, line by line; may be NULL. */

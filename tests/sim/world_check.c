@@ -18,6 +18,8 @@ void sim_check_life_begins(struct sim_node *node) {
     node->led_term = 0;
     node->installing = false;
     node->seen_image = n->image_index;
+    node->seen_compared = 0;
+    node->tampered = false; /* the state is made anew from what is on the disk */
     node->seen_imaging = false;
     memset(&node->appends, 0, sizeof(node->appends));
     node->seen_filled = 0;
@@ -220,7 +222,7 @@ void sim_check_state(struct sim_node *node) {
     struct kv_query all = {0};
     struct kv_range range;
     node->checked_ns = node->world->time.now_ns;
-    if (node->node == NULL || node->node->kv == NULL) { /* model log has no state */
+    if (node->node == NULL || node->node->kv == NULL || node->tampered) { /* model log has none */
         return;
     }
     int rc = kv_range(node->node->kv, &all, &range);
@@ -229,6 +231,19 @@ void sim_check_state(struct sim_node *node) {
         compare_state(node, &range);
     }
     kv_range_fini(&range);
+}
+
+/* Rule 25: equal states are never found to differ. */
+static void check_comparison(struct sim_node *node) {
+    struct sim_world *world = node->world;
+    const struct agree *agree = &node->node->agree;
+    world->counts.compared += agree->judged_index != node->seen_compared;
+    node->seen_compared = agree->judged_index;
+    if (agree->state > AGREE_SAME && !world->tampered) {
+        sim_world_fail(
+            world, "%s: at entry %" PRIu64 " digest %016" PRIx64 ", the others have %016" PRIx64,
+            node->name, agree->judged_index, agree->own.digest, agree->majority);
+    }
 }
 
 /* ------------------------------------------------------------------ all of it */
@@ -263,6 +278,7 @@ static void check_core(struct sim_node *node) {
     if (world->time.now_ns - node->checked_ns > WHOLE_STATE_EVERY_MS * MS_NS) {
         sim_check_state(node);
     }
+    check_comparison(node);
     world->counts.images += n->installing && !node->installing;
     node->installing = n->installing;
     world->counts.filled += n->repair.filled_ever - node->seen_filled;

@@ -14,7 +14,8 @@ bool sim_model_see_log(struct sim_entry *seen, struct slice payload) {
     switch (seen->type) {
     case ENTRY_NOOP:
     case ENTRY_CONFIG:
-    case ENTRY_FEATURE: return true;
+    case ENTRY_FEATURE:
+    case ENTRY_DIGEST: return true;
     case ENTRY_COMMAND: seen->value = sim_value_number(payload); return true;
     case ENTRY_SESSION:
         return kv_command_decode(payload, &seen->command, &why) == 0 &&

@@ -141,6 +141,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     plan.view_permille = (uint32_t)PICK(&prng, 0, 500, 800);
     draw_leases(&prng, &plan);
     plan.bounded_ms = PICK(&prng, 20, 200, 1000);
+    plan.digest_ms = PICK(&prng, 0, 0, 500, 5000);
     return plan;
 }
 

@@ -95,6 +95,7 @@ static inline struct lkv_options *new_options(const char *dir, const char *id) {
     cr_assert_eq(lkv_options_set(options, "segment_bytes", "1MiB"), 0);
     cr_assert_eq(lkv_options_set(options, "election_ms", "150"), 0);
     cr_assert_eq(lkv_options_set(options, "heartbeat_ms", "30"), 0);
+    cr_assert_eq(lkv_options_set(options, "digest_hours", "0"), 0); /* entries are counted */
     return options;
 }
 
