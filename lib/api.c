@@ -94,6 +94,10 @@ static bool answer_here(struct lkv *db, struct request *request) {
         return false;
     }
     int rc = db->ops->get_local(db, request);
+    if (rc == LKV_ECOMPACTED) { /* unless somebody's view keeps it: the loop knows */
+        msg_clear(request->reply);
+        return false;
+    }
     if (rc != request->reply->rc) {
         msg_set_rc(request->reply, rc, NULL);
     }

@@ -147,14 +147,15 @@ void node_read_not_kept(struct lkv_msg *reply, int rc, uint64_t revision,
                 stamp->kept_from < stamp->revision ? stamp->kept_from : stamp->revision);
 }
 
-/* A revision that the state has given up may be pinned by a view. */
-static int get(struct node *node, struct slice key, uint64_t revision, struct kv_item *out,
-               struct kv_stamp *stamp) {
+/* A revision that the state has given up may be pinned by a view, which the loop's thread knows. */
+static int get(struct node *node, struct slice key, uint64_t revision, bool on_loop,
+               struct kv_item *out, struct kv_stamp *stamp) {
     if (revision == 0) {
         return kv_get(node->kv, key, out, stamp);
     }
     int rc = kv_get_at(node->kv, key, revision, out, stamp);
-    struct node_view *view = rc == LKV_ECOMPACTED ? node_view_use(node, revision) : NULL;
+    bool looks = rc == LKV_ECOMPACTED && on_loop;
+    struct node_view *view = looks ? node_view_use(node, revision) : NULL;
     if (view != NULL) {
         rc = node_view_get(view, key, out, stamp);
         node_view_release(node, view);
@@ -162,7 +163,7 @@ static int get(struct node *node, struct slice key, uint64_t revision, struct kv
     return rc;
 }
 
-static void answer_get(struct node *node, struct request *request) {
+static void answer_get(struct node *node, struct request *request, bool on_loop) {
     struct lkv_msg *reply = request->reply;
     struct kv_item *item = mem_calloc(1, sizeof(*item));
     if (item == NULL) {
@@ -171,7 +172,7 @@ static void answer_get(struct node *node, struct request *request) {
     }
     uint64_t rev = request->select.rev;
     struct kv_stamp stamp;
-    int rc = get(node, request->key, rev, item, &stamp);
+    int rc = get(node, request->key, rev, on_loop, item, &stamp);
     if (rc == 0) {
         reply->range.items = item;
         reply->range.count = 1;
@@ -268,7 +269,7 @@ static bool fill(struct node *node, struct request *request) {
     } else if (request->op == REQUEST_VIEW_OPEN) {
         node_view_open(node, request);
     } else if (request->op == REQUEST_GET) {
-        answer_get(node, request);
+        answer_get(node, request, true);
     } else {
         struct node_view *view = node_view_use(node, request->select.rev);
         bool filled = fill_range(node, request, view, PAGE_KEYS);
@@ -369,7 +370,9 @@ int node_get_local(struct lkv *handle, struct request *request) {
                    node->options.id);
         return LKV_ESTOPPED;
     }
-    (void)fill(node, request); /* a get */
+    if (!not_loaded(node, request)) {
+        answer_get(node, request, false);
+    }
     return request->reply->rc;
 }
 

@@ -282,6 +282,19 @@ Test(lib_server, refuses_sessions_that_make_no_sense) {
     blob_unref(expire);
 }
 
+Test(lib_server, refuses_views_of_no_time_and_of_too_much) {
+    struct raw *raw = connect_raw(0);
+    const uint64_t ages_ms[] = {0, LKV_VIEW_AGE_MS_MAX + 1, UINT64_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        call(raw, (struct wire_call){.method = WIRE_VIEW_OPEN, .view_age_ms = ages_ms[i]});
+    }
+    paper_run(paper);
+    for (uint64_t number = 1; number <= 3; number++) {
+        assert_reply(raw, number, LKV_EINVAL);
+    }
+    cr_assert_eq(atomic_load(&host.calls), 0);
+}
+
 Test(lib_server, answers_what_it_cannot_do_and_goes_on) {
     struct raw *raw = connect_raw(0);
     SAY(raw, "\x94\x00\x01\xa4what\x90");
