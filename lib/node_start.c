@@ -518,7 +518,8 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
                                   .segment_bytes = node->options.segment_bytes,
                                   .record_bytes_max = 16 * 1024 * 1024,
                                   .trace = &node->trace,
-                                  .mend = mend};
+                                  .mend = mend,
+                                  .no_quorum_left = identity->member_count == 2};
     struct log_state state;
     rc = log_open(&node->log, node->world.disk, node->log_dir, &options, node->image_index,
                   node->image_term, &state, why);

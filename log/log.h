@@ -28,6 +28,7 @@ struct log_options {
     uint64_t segment_bytes; /* of a new segment file; a larger record gets a segment of its own */
     uint32_t record_bytes_max; /* payload limit; larger is LKV_ETOOLARGE */
     bool mend; /* damage does not refuse the open: others can repair it (see log_state.gaps) */
+    bool no_quorum_left; /* without this node: nobody could confirm an end that is not known */
     const struct trace *trace; /* borrowed, may be NULL */
 };
 

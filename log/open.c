@@ -282,6 +282,13 @@ static int open_found(struct log *log, struct recovery *found, struct log_state 
     if (damage->found && !mends) {
         return reason_set(why, LKV_EDAMAGED, "%s", damage->first.text);
     }
+    if (damage->end_unread && log->options.no_quorum_left) {
+        /* Rule 11: once it is noted, it is for ever. */
+        return reason_set(why, LKV_EIO,
+                          "%s; start it again when the disk can be read: nobody else could confirm "
+                          "where this log ended",
+                          damage->first.text);
+    }
     bool unused = found->segment_count == 0 && found->vote.record.term == 0;
     *state =
         (struct log_state){.blank = found->blank || unused, .cut_records = found->torn_records};

@@ -25,6 +25,7 @@ struct recovery_damage {
     bool no_vote;         /* neither slot can be read: nobody can repair that (rule 11) */
     bool contradiction;   /* valid records or marks that cannot belong to one log: nor that */
     bool end_unknown;     /* the newest segment is lost: more may be missing than its marks say */
+    bool end_unread;      /* ... since the disk returned errors, which may pass */
     struct log_gap *gaps; /* owned, ascending; each within one segment */
     size_t gap_count, gap_capacity;
     struct reason first; /* file:offset, expected and found, of the first finding */

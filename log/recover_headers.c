@@ -86,7 +86,8 @@ static int read_header(struct disk_file *file, struct segment_header *header, st
 
 /* Takes the file, if there is one. Of a damaged header nothing is known but the number (`headless`). */
 static int take_segment(struct recovery *recovery, struct disk_file *file,
-                        const struct segment_header *header, uint64_t size, bool headless) {
+                        const struct segment_header *header, uint64_t size, bool headless,
+                        bool unread) {
     /* No record fits into less than a block: nothing is looked for there. */
     struct segment *segment = segment_new(header, file, size < LOG_BLOCK ? 0 : size);
     if (segment == NULL) {
@@ -94,6 +95,7 @@ static int take_segment(struct recovery *recovery, struct disk_file *file,
         return LKV_ENOMEM;
     }
     segment->headless = headless;
+    segment->unread = unread;
     if (!headless && !recovery->vote.file && recovery->vote.record.identity.cluster_id == 0) {
         recovery->vote.record.identity = header->identity;
     }
@@ -131,7 +133,8 @@ static int load_segment(struct recovery *recovery, const struct recovery_source 
     if (rc == 0) {
         rc = judge_header(source, &header, number, why);
     }
-    bool headless = rc == LKV_EDAMAGED || (rc == LKV_EIO && source->mend);
+    bool unread = rc == LKV_EIO && source->mend;
+    bool headless = rc == LKV_EDAMAGED || unread;
     if (rc != 0 && !headless) {
         disk_close(file);
         return rc;
@@ -141,7 +144,7 @@ static int load_segment(struct recovery *recovery, const struct recovery_source 
         header = (struct segment_header){.number = number, .first = 1};
     }
     header.zeroed = header.zeroed && header.capacity == size;
-    int taken = take_segment(recovery, file, &header, size, headless);
+    int taken = take_segment(recovery, file, &header, size, headless, unread);
     return taken != 0 ? taken : rc;
 }
 
@@ -175,7 +178,7 @@ static int miss_newest(struct recovery *recovery, const struct recovery_source *
         (unsigned long long)vote->mark.segment, (unsigned long long)recovery->highest_number);
     struct segment_header header = {.number = vote->mark.segment, .first = 1};
     recovery->highest_number = vote->mark.segment;
-    return rc != 0 ? rc : take_segment(recovery, NULL, &header, 0, true);
+    return rc != 0 ? rc : take_segment(recovery, NULL, &header, 0, true, false);
 }
 
 int recovery_open_files(struct recovery *recovery, const struct recovery_source *source,

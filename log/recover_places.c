@@ -39,7 +39,7 @@ static void place(struct segment *segment, const struct segment_place *at,
 
 /* 1: `item` is the first thing in the file that can be read; 0: there is none. */
 static int first_item(struct recovery *recovery, const struct recovery_source *source,
-                      const struct segment *segment, struct log_scan_item *item) {
+                      struct segment *segment, struct log_scan_item *item) {
     if (segment->file == NULL) {
         return 0;
     }
@@ -48,6 +48,7 @@ static int first_item(struct recovery *recovery, const struct recovery_source *s
     if (rc == 0) {
         rc = log_scan_next(&scan, item);
     }
+    segment->unread = segment->unread || scan.unreadable;
     log_scan_fini(&scan);
     return rc;
 }
@@ -101,6 +102,7 @@ static int place_one(struct recovery *recovery, const struct recovery_source *so
     bool readable = rc == 1;
     /* Without its header and without a record, its marks are gone as well. */
     recovery->damage.end_unknown |= highest && !readable;
+    recovery->damage.end_unread |= highest && !readable && segment->unread;
     if (place_by_others(recovery, i)) {
         return 0;
     }

@@ -23,6 +23,7 @@ struct segment {
     bool zeroed;                                 /* it was zeros when it was begun */
     struct segment_place before[SEGMENT_BEFORE]; /* as its header says it */
     bool headless; /* during recovery: its header is lost, and its place not yet known */
+    bool unread;   /* during recovery: the disk returned errors */
     uint64_t
         bound;   /* during recovery: as far as no later segment has taken over (recovery_bounds) */
     bool closed; /* nothing is written behind its end any more (rule 7) */

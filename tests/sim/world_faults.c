@@ -122,13 +122,17 @@ static void fail_once(struct sim_world *world, struct sim_node *node) {
                                 SIM_OPEN, SIM_READ,  SIM_REMOVE,   SIM_SYNC | SIM_WRITE,
                                 SIM_ANY,  SIM_LIST,  SIM_TRUNCATE, SIM_SYNC};
     int kind = kinds[draw(world, sizeof(kinds) / sizeof(kinds[0]))];
-    if (world->plan.rot_budget != SIM_ROT_NONE && world->plan.rot_budget != SIM_ROT_ANY) {
-        /* What cannot be read counts as lost, and is the budget's to say. */
+    bool lasting = draw(world, 8) == 0;
+    enum sim_rot_budget budget = world->plan.rot_budget;
+    /* What cannot be read counts as lost, and is the budget's to say. Without rot nobody says it, so it must not last: a
+     * majority could be left without an end that is known. */
+    bool loses = budget == SIM_ROT_NONE ? lasting : budget != SIM_ROT_ANY;
+    if (loses) {
         kind &= ~(SIM_READ | SIM_OPEN | SIM_SIZE | SIM_LIST);
         kind = kind != 0 ? kind : SIM_SYNC;
     }
     node->disk_failed = true;
-    sim_disk_fail(node->disk, kind, draw(world, 20), LKV_EIO, draw(world, 8) == 0);
+    sim_disk_fail(node->disk, kind, draw(world, 20), LKV_EIO, lasting);
 }
 
 void sim_disk_fill(struct sim_node *node, uint64_t room) {

@@ -124,6 +124,35 @@ Test(log_gaps_at_open, of_sectors_that_cannot_be_read) {
     fixture_fini(&f);
 }
 
+/* S11: from some read on the disk returns errors, and later it does not. That an end is unknown is noted for ever,
+ * unless nobody could ever confirm another one: then the open is refused. */
+Test(log_gaps_at_open, of_an_end_that_cannot_be_read_for_a_while) {
+    for (int alone = 0; alone < 2; alone++) {
+        size_t unknown = 0, refused = 0;
+        for (uint64_t n = 0; n < 40; n++) {
+            struct fixture f;
+            build(&f, 2);
+            f.options.mend = true;
+            f.options.no_quorum_left = alone == 1;
+            uint64_t before = sim_disk_fingerprint(f.sim);
+            sim_disk_fail(f.sim, SIM_READ, n, LKV_EIO, true);
+            int rc = fixture_open(&f);
+            sim_disk_heal(f.sim);
+            cr_assert(rc == 0 || rc == LKV_EIO || rc == LKV_EDAMAGED, "%s", f.why.text);
+            if (rc != 0 && strstr(f.why.text, "nobody else could confirm") != NULL) {
+                cr_assert_eq(sim_disk_fingerprint(f.sim), before);
+                refused++;
+            }
+            fixture_close(&f);
+            fixture_must_open(&f);
+            unknown += f.state.end_unknown;
+            fixture_fini(&f);
+        }
+        cr_assert((unknown == 0) == (alone == 1), "%zu", unknown);
+        cr_assert((refused == 0) == (alone == 0), "%zu", refused);
+    }
+}
+
 /* S14: a header is lost, and known from the next one's, the vote or the first record. No gap at all. */
 /* An error that passes is none: wherever one read fails, nothing is lost, though an opening may fail. */
 Test(log_gaps_at_open, of_nothing_when_one_read_fails_and_the_next_does_not) {

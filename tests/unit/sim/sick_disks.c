@@ -273,3 +273,29 @@ Test(sim_sick_disks, a_digest_does_not_wait_for_a_disk_that_hangs) {
     play_agree(&play);
     play_end(&play);
 }
+
+/* S11, rule 11: of two, nobody could confirm where a log ended that its disk does not return. So while it returns errors
+ * the node does not start, and afterwards it does, and both go on. */
+Test(sim_sick_disks, s11_one_of_two_waits_until_its_log_can_be_read) {
+    struct sim_plan plan = plan_with_calls(78, 2);
+    struct play play = play_begin(&plan);
+    bool refused = false;
+    for (uint64_t n = 0; n < 36 && !refused; n++) {
+        struct sim_node *node = play_follower(&play, play_leader(&play, 3000));
+        for (uint32_t key = 0; key < 8; key++) {
+            play_put(&play, key);
+        }
+        sim_node_crash(node, true);
+        node->disk_failed = true;
+        sim_disk_fail(node->disk, SIM_READ, n, LKV_EIO, true);
+        sim_node_start(node);
+        sim_world_run_ms(play.world, 20);
+        refused = strstr(node->refusal, "nobody else could confirm") != NULL;
+        sim_node_heal(node);
+        sim_world_run_ms(play.world, 500);
+        play_put(&play, 1);
+    }
+    cr_expect(refused);
+    play_agree(&play);
+    play_end(&play);
+}
