@@ -2,6 +2,7 @@
 #ifndef LIB_API_H
 #define LIB_API_H
 
+#include "kv/command.h"
 #include "lib/handle.h"
 #include "lib/limits.h"
 
@@ -15,6 +16,18 @@ MUST_USE int api_begin(struct lkv *db, enum request_op op, int64_t timeout_ms,
 MUST_USE int api_call(struct lkv *db, struct request *request, struct lkv_msg **out);
 MUST_USE int api_submit(struct lkv *db, struct request *request, struct lkv_queue *queue,
                         void *tag);
+
+/* A request for a command, which is checked: on a handle, or, with a session, under a number of it. `at` is
+ * the handle to submit it to. */
+MUST_USE int api_write(struct lkv *db, struct lkv_session *session, uint64_t seq,
+                       struct kv_command *command, int64_t timeout_ms, struct lkv **at,
+                       struct request **out);
+
+/* The same from what the public verbs take. */
+MUST_USE int api_make_write(struct lkv *db, const struct lkv_change *write, int64_t timeout_ms,
+                            struct lkv **at, struct request **out);
+MUST_USE int api_make_txn(struct lkv *db, const struct lkv_txn *txn, int64_t timeout_ms,
+                          struct lkv **at, struct request **out);
 
 /* What lkv_session_open and lkv_session_close ask of the cluster, to be handed to one of the two above.
  * The handle of the session is there before its answer (free it with lkv_session_close when that is an

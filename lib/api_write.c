@@ -31,6 +31,9 @@ static int make_write(const struct target *target, const struct kv_command *comm
     if (rc != 0) {
         return rc;
     }
+    (*out)->in_term = command->in_term;
+    (*out)->write_op = (uint8_t)command->op;
+    (*out)->answers = command->op == KV_TXN || (command->flags & KV_PREVIOUS) != 0;
     (*out)->level = (uint8_t)kv_command_level(command);
     (*out)->command = kv_command_encode(command);
     if ((*out)->command == NULL) {
@@ -101,6 +104,27 @@ static int make_delete(const struct target *target, struct lkv_bytes from_bytes,
     rc = range ? write_command_delete_range(&limits, from, to, &command, &why)
                : write_command_delete(&limits, from, &command, &why);
     return rc == 0 ? make(target, &command, timeout_ms, out) : api_fail_with(rc, &why);
+}
+
+int api_write(struct lkv *db, struct lkv_session *session, uint64_t seq, struct kv_command *command,
+              int64_t timeout_ms, struct lkv **at, struct request **out) {
+    struct target target = handle_target(db);
+    int rc = session != NULL ? once_target(session, seq, &target) : 0;
+    if (rc == 0 && db != NULL && target.db != db) {
+        rc = api_fail(LKV_EINVAL, "the session is another handle's");
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    struct limits limits = api_limits(target.db);
+    struct reason why = {{0}};
+    command->seq = seq; /* that a session's numbers begin at 1 is said below */
+    rc = write_command_check(&limits, command, &why);
+    if (rc != 0) {
+        return api_fail_with(rc, &why);
+    }
+    *at = target.db;
+    return make(&target, command, timeout_ms, out);
 }
 
 static void get_number(const struct lkv_msg *reply, const char *name, uint64_t *out) {

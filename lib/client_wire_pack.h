@@ -14,6 +14,22 @@ void wire_packer_init(struct msgpack_packer *packer, struct buffer *out);
 void wire_pack_bytes(struct msgpack_packer *packer, struct slice bytes);
 void wire_pack_text(struct msgpack_packer *packer, const char *text);
 
+/* Items, as an array of arrays. */
+void wire_pack_items(struct msgpack_packer *packer, const struct kv_item *items, size_t count);
+
+/* Bytes of a frame, and of a copy of it, to which what is read points. */
+struct wire_bytes {
+    const uint8_t *frame, *copy;
+};
+/* Owned: an array for mem_free. LKV_EPROTOCOL, LKV_ENOMEM: what is there may be half filled. */
+MUST_USE int wire_read_items(const struct msgpack_object *object, const struct wire_bytes *bytes,
+                             struct kv_item **items, size_t *count);
+
+/* client_wire_answer.c: what is in a transaction's answer. */
+void wire_pack_answers(struct msgpack_packer *packer, const struct kv_answer *answer);
+MUST_USE int wire_read_answers(const struct msgpack_object *object, const struct wire_bytes *bytes,
+                               struct lkv_msg *reply);
+
 /* Decodes one frame, an array of four that begins with `type`: `*parts` are the four, until the next. */
 MUST_USE int wire_unpack(struct wire_decoder *decoder, struct slice frame, uint64_t type,
                          const struct msgpack_object **parts, struct reason *why);

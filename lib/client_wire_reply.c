@@ -15,6 +15,7 @@ enum {
 };
 
 static const char items_name[] = "items";
+static const char answers_name[] = "answers";
 static const char members_name[] = "members";
 static const char records_name[] = "records";
 static const char leases_name[] = "leases";
@@ -32,11 +33,10 @@ static void pack_error(msgpack_packer *packer, int rc, const char *text) {
     wire_pack_text(packer, outcomes[error_outcome(rc)]);
 }
 
-static void pack_items(msgpack_packer *packer, const struct kv_range *range) {
-    wire_pack_text(packer, items_name);
-    msgpack_pack_array(packer, range->count);
-    for (size_t i = 0; i < range->count; i++) {
-        const struct kv_item *item = &range->items[i];
+void wire_pack_items(msgpack_packer *packer, const struct kv_item *items, size_t count) {
+    msgpack_pack_array(packer, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct kv_item *item = &items[i];
         msgpack_pack_array(packer, ITEM_PARTS);
         wire_pack_bytes(packer, item->key);
         wire_pack_bytes(packer, item->value);
@@ -91,8 +91,10 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     bool members = reply->member_count > 0;
     bool records = reply->record_count > 0;
     bool leases = reply->lease_count > 0;
+    bool answers = reply->answer != NULL;
     msgpack_pack_map(packer, reply->number_count + reply->string_count + (items ? 1 : 0) +
-                                 (members ? 1 : 0) + (records ? 1 : 0) + (leases ? 1 : 0));
+                                 (members ? 1 : 0) + (records ? 1 : 0) + (leases ? 1 : 0) +
+                                 (answers ? 1 : 0));
     for (size_t i = 0; i < reply->number_count; i++) {
         wire_pack_text(packer, reply->numbers[i].name);
         msgpack_pack_uint64(packer, reply->numbers[i].value);
@@ -102,7 +104,12 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
         wire_pack_text(packer, reply->strings[i].value);
     }
     if (items) {
-        pack_items(packer, &reply->range);
+        wire_pack_text(packer, items_name);
+        wire_pack_items(packer, reply->range.items, reply->range.count);
+    }
+    if (answers) {
+        wire_pack_text(packer, answers_name);
+        wire_pack_answers(packer, reply->answer);
     }
     if (members) {
         pack_members(packer, reply);
@@ -238,30 +245,55 @@ static void rebase(struct slice *bytes, const uint8_t *from, const uint8_t *to) 
     bytes->data = bytes->size > 0 ? to + (bytes->data - from) : to;
 }
 
-static int read_items(const msgpack_object *object, struct slice frame, struct lkv_msg *reply) {
+int wire_read_items(const msgpack_object *object, const struct wire_bytes *bytes,
+                    struct kv_item **items, size_t *out_count) {
     const msgpack_object *at;
     uint32_t count;
-    if (!wire_as_array(object, &at, &count) || reply->backing != NULL) {
+    if (!wire_as_array(object, &at, &count)) {
+        return LKV_EPROTOCOL;
+    }
+    if (count == 0) {
+        return 0;
+    }
+    *items = mem_calloc(count, sizeof(**items));
+    if (*items == NULL) {
+        return LKV_ENOMEM;
+    }
+    for (; *out_count < count; ++*out_count) {
+        struct kv_item *item = &(*items)[*out_count];
+        if (!read_item(&at[*out_count], item)) {
+            *item = (struct kv_item){0};
+            return LKV_EPROTOCOL;
+        }
+        rebase(&item->key, bytes->frame, bytes->copy);
+        rebase(&item->value, bytes->frame, bytes->copy);
+    }
+    return 0;
+}
+
+/* What a message has by its items or answers, never both, lies in a copy of the frame. */
+static int copy_frame(struct slice frame, struct lkv_msg *reply, struct wire_bytes *out) {
+    if (reply->backing != NULL) {
         return LKV_EPROTOCOL;
     }
     reply->backing = blob_copy(frame);
     if (reply->backing == NULL) {
         return LKV_ENOMEM;
     }
-    reply->range.items = mem_calloc(count, sizeof(reply->range.items[0]));
-    if (reply->range.items == NULL) {
-        return LKV_ENOMEM;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        struct kv_item *item = &reply->range.items[i];
-        if (!read_item(&at[i], item)) {
-            return LKV_EPROTOCOL;
-        }
-        rebase(&item->key, frame.data, reply->backing->data);
-        rebase(&item->value, frame.data, reply->backing->data);
-    }
-    reply->range.count = count;
+    *out = (struct wire_bytes){.frame = frame.data, .copy = reply->backing->data};
     return 0;
+}
+
+static int read_items(const msgpack_object *object, struct slice frame, struct lkv_msg *reply) {
+    struct wire_bytes bytes;
+    int rc = copy_frame(frame, reply, &bytes);
+    return rc == 0 ? wire_read_items(object, &bytes, &reply->range.items, &reply->range.count) : rc;
+}
+
+static int read_answers(const msgpack_object *object, struct slice frame, struct lkv_msg *reply) {
+    struct wire_bytes bytes;
+    int rc = copy_frame(frame, reply, &bytes);
+    return rc == 0 ? wire_read_answers(object, &bytes, reply) : rc;
 }
 
 static bool read_record(const msgpack_object *object, struct msg_record *out) {
@@ -385,6 +417,9 @@ static int read_pair(const msgpack_object_kv *pair, struct slice frame, struct l
     }
     if (slice_equal(name, slice_text(leases_name)) && pair->val.type == MSGPACK_OBJECT_ARRAY) {
         return read_leases(&pair->val, reply);
+    }
+    if (slice_equal(name, slice_text(answers_name))) {
+        return read_answers(&pair->val, frame, reply);
     }
     const char *known = msg_known_name(name);
     uint64_t number;

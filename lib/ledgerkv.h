@@ -637,6 +637,151 @@ LKV_API LKV_CHECK int lkv_lease_open(struct lkv *db, int64_t ttl_ms, struct lkv_
  * or why the cluster could not be told. */
 LKV_API int lkv_lease_close(struct lkv *db, int64_t id, int64_t timeout_ms);
 
+/* ------------------------------------------------------------------ conditions and transactions
+ *
+ * These begin at feature level 2 of the cluster (number "feature_level" of status): while a
+ * member's program is older, they are LKV_EUNSUPPORTED, with its name. The outcomes are those of
+ * lkv_put, and with nothing changed: negative (LKV_ECOMPARE: a condition does not hold,
+ * LKV_ENOTFOUND: there is nothing whose value or lease could be kept); not done (LKV_ENUMBER,
+ * LKV_EOVERFLOW: of LKV_OP_ADD, LKV_ECOMPACTED, LKV_EFUTURE: of LKV_OP_COMPACT, and of what a
+ * transaction reads). In a session these are the answer of their number: sent again, it gets the
+ * same one.
+ *
+ * What was there before, and what a transaction has read, is in the message of the answer alone: a
+ * number of a session that is sent again gets the numbers of its first answer, without the rest.
+ */
+
+enum lkv_op {
+    LKV_OP_PUT = 1,     /* key, value, lease, if_rev; all flags */
+    LKV_OP_DELETE = 2,  /* key, if_rev; or with `range` [key, end); LKV_PREVIOUS */
+    LKV_OP_TXN = 3,     /* in an answer: a transaction inside of another */
+    LKV_OP_COMPACT = 4, /* rev: stays readable, and what is older goes, on all nodes */
+    LKV_OP_ADD = 14,    /* key, delta; LKV_PREVIOUS */
+    LKV_OP_RANGE = 15   /* in an answer: a read of a transaction */
+};
+
+enum lkv_write_flags {
+    LKV_KEEP_VALUE = 1, /* the value stays, and the key gets a new version; `value` is empty */
+    LKV_KEEP_LEASE = 2, /* the lease stays; `lease` is 0 */
+    LKV_PREVIOUS = 4,   /* the answer's items are what was there before, 15 MiB of it at most */
+    LKV_IF_ABSENT = 8   /* only if there is no such key, else LKV_ECOMPARE */
+};
+
+/* What to write. Zeroed, but for `op` and `key`, it is as lkv_put and lkv_delete. */
+struct lkv_change {
+    enum lkv_op op; /* LKV_OP_PUT, _DELETE, _ADD, _COMPACT */
+    int flags;      /* of enum lkv_write_flags, or'ed */
+    struct lkv_bytes key, end, value;
+    bool range;       /* delete: key of size 0: from the first, end of size 0: to the last */
+    int64_t lease;    /* put: 0: none */
+    uint64_t if_rev;  /* only if that is the key's mod_rev; 0: in any case */
+    int64_t delta;    /* the value is a decimal number; a key that is not there counts as 0 */
+    uint64_t rev;     /* compact */
+    uint64_t in_term; /* 0, or: in that term, or not at all (LKV_ETERM) */
+    struct lkv_session *session; /* NULL, or: once, under the number `seq` of this session */
+    uint64_t seq;
+    const void *reserved[4]; /* NULL */
+};
+
+/* Writes. *out is a message with numbers "rev" (store revision after it), "index", "term"; "count"
+ * (keys deleted), "number" (of LKV_OP_ADD: what is there now, an int64_t), "more" (items were left
+ * out). With a session the handle is the session's: `db` is that one, or NULL. Ownership: `write`
+ * and its bytes are borrowed for the call; free *out, also after an error (it may be NULL).
+ * Errors also: LKV_EINVAL for what `write` cannot mean, and those of lkv_put_once. */
+LKV_API LKV_CHECK int lkv_write(struct lkv *db, const struct lkv_change *write, int64_t timeout_ms,
+                                struct lkv_msg **out);
+LKV_API LKV_CHECK int lkv_write_submit(struct lkv *db, const struct lkv_change *write,
+                                       int64_t timeout_ms, struct lkv_queue *queue, void *tag);
+
+struct lkv_txn; /* compares, and the operations that are carried out if all of them hold, or not */
+
+/* What is compared. Of a key that is not there all numbers are 0, and no compare of its value
+ * holds. */
+enum lkv_field {
+    LKV_FIELD_VALUE = 0,
+    LKV_FIELD_CREATE_REV = 1,
+    LKV_FIELD_MOD_REV = 2,
+    LKV_FIELD_VERSION = 3,
+    LKV_FIELD_LEASE = 4,
+    LKV_FIELD_EXISTS = 5 /* 1 or 0 */
+};
+
+enum { LKV_TXN_STEPS_MAX = 16384, LKV_TXN_DEPTH_MAX = 4 };
+
+/* A new transaction, empty. All its operations have one revision, or, when one of them cannot be
+ * carried out, nothing is done. Compares look at the state before it, reads see its own earlier
+ * operations. No key may be changed twice. At most LKV_TXN_STEPS_MAX compares and operations, 16
+ * MiB in all, LKV_TXN_DEPTH_MAX transactions inside of each other.
+ *
+ *     struct lkv_txn *txn = lkv_txn_new();
+ *     lkv_txn_if(txn, LKV_STR("lock"), LKV_FIELD_EXISTS, '=', 0, (struct lkv_bytes){0});
+ *     lkv_txn_put(txn, LKV_STR("lock"), LKV_STR("me"));
+ *     lkv_txn_else(txn);
+ *     lkv_txn_get(txn, LKV_STR("lock"));
+ *     int rc = lkv_txn_commit(db, txn, LKV_DEFAULT, &msg);
+ *     lkv_txn_free(txn);
+ *
+ * The functions that add to it return nothing: what was wrong is what commit and submit return.
+ * Ownership: the caller's, until lkv_txn_free; it copies what it is given, and may be committed
+ * again. NULL when out of memory; all functions below accept that, and commit is LKV_ENOMEM.
+ * Thread: one at a time for one transaction. */
+LKV_API struct lkv_txn *lkv_txn_new(void);
+LKV_API void lkv_txn_free(struct lkv_txn *txn);
+
+/* Compares a field of one key, or of all keys in [from, to) as in lkv_range (none: as of one key
+ * that is not there). `relation` is '=', '!', '<' or '>': field relation operand; the operand is
+ * `value` of LKV_FIELD_VALUE, else `number`. */
+LKV_API void lkv_txn_if(struct lkv_txn *txn, struct lkv_bytes key, enum lkv_field field,
+                        char relation, uint64_t number, struct lkv_bytes value);
+LKV_API void lkv_txn_if_range(struct lkv_txn *txn, struct lkv_bytes from, struct lkv_bytes to,
+                              enum lkv_field field, char relation, uint64_t number,
+                              struct lkv_bytes value);
+
+/* Adds an operation. Of lkv_txn_write: LKV_OP_PUT, LKV_OP_DELETE or LKV_OP_ADD, without in_term and
+ * session; of lkv_txn_find: `how` does not count. lkv_txn_nest adds what `inner` is now as one
+ * operation, of which its own compares decide. */
+LKV_API void lkv_txn_put(struct lkv_txn *txn, struct lkv_bytes key, struct lkv_bytes value);
+LKV_API void lkv_txn_write(struct lkv_txn *txn, const struct lkv_change *write);
+LKV_API void lkv_txn_get(struct lkv_txn *txn, struct lkv_bytes key);
+LKV_API void lkv_txn_find(struct lkv_txn *txn, const struct lkv_query *query);
+LKV_API void lkv_txn_nest(struct lkv_txn *txn, const struct lkv_txn *inner);
+
+/* The operations that follow are carried out if some compare does not hold. */
+LKV_API void lkv_txn_else(struct lkv_txn *txn);
+
+/* Fenced: in that term, or not at all (LKV_ETERM). */
+LKV_API void lkv_txn_in_term(struct lkv_txn *txn, uint64_t term);
+
+/* Once, under a number of a session: each commit of it, as of another write with this number. */
+LKV_API void lkv_txn_once(struct lkv_txn *txn, struct lkv_session *session, uint64_t seq);
+
+/* Carries it out. *out is a message with the numbers "held" (1: all compares held, and the first
+ * operations were carried out; 0: those behind lkv_txn_else), "rev", "index", "term", and an answer
+ * for each operation carried out, unless it is a repeated one: lkv_msg_answer. That a compare does
+ * not hold is no error. Handle, ownership and errors as of lkv_write. */
+LKV_API LKV_CHECK int lkv_txn_commit(struct lkv *db, const struct lkv_txn *txn, int64_t timeout_ms,
+                                     struct lkv_msg **out);
+LKV_API LKV_CHECK int lkv_txn_submit(struct lkv *db, const struct lkv_txn *txn, int64_t timeout_ms,
+                                     struct lkv_queue *queue, void *tag);
+
+/* What one operation of a transaction answers. */
+struct lkv_answer {
+    enum lkv_op op;
+    bool held;       /* LKV_OP_TXN */
+    bool more;       /* there would be more items */
+    uint64_t total;  /* LKV_OP_RANGE: as in lkv_find; LKV_OP_DELETE: keys deleted */
+    int64_t number;  /* LKV_OP_ADD: what is there now */
+    size_t items;    /* read; with LKV_PREVIOUS: what was there before */
+    size_t answers;  /* LKV_OP_TXN: of its own operations */
+    const void *own; /* the message's */
+};
+
+/* The i-th operation's answer, from 0; false past the end. Valid until the message is freed.
+ * lkv_answer_kv: its i-th item. lkv_answer_at: the i-th answer inside of it. */
+LKV_API bool lkv_msg_answer(const struct lkv_msg *msg, size_t i, struct lkv_answer *out);
+LKV_API bool lkv_answer_kv(const struct lkv_answer *answer, size_t i, struct lkv_kv *out);
+LKV_API bool lkv_answer_at(const struct lkv_answer *answer, size_t i, struct lkv_answer *out);
+
 /* ------------------------------------------------------------------ the ledger itself
  *
  * With the option model=log there are no keys: the replicated log is the final state, and its

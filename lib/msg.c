@@ -12,6 +12,8 @@
     X("index")            \
     X("term")             \
     X("count")            \
+    X("number")           \
+    X("held")             \
     X("total")            \
     X("more")             \
     X("kept_from")        \
@@ -175,6 +177,7 @@ static void drop_items(struct lkv_msg *msg) {
     msg->leases = NULL;
     msg->lease_count = 0;
     msg_drop_records(msg);
+    msg_drop_answer(msg);
     if (msg->backing != NULL) {
         mem_free(msg->range.items);
         blob_unref(msg->backing);
@@ -246,17 +249,20 @@ size_t lkv_msg_count(const struct lkv_msg *msg) {
                                   : msg->range.count;
 }
 
-bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out) {
-    if (i >= msg->range.count) {
-        return false;
-    }
-    const struct kv_item *item = &msg->range.items[i];
-    *out = (struct lkv_kv){.key = {.data = item->key.data, .size = item->key.size},
+struct lkv_kv msg_kv_of(const struct kv_item *item) {
+    return (struct lkv_kv){.key = {.data = item->key.data, .size = item->key.size},
                            .value = {.data = item->value.data, .size = item->value.size},
                            .create_rev = item->create_rev,
                            .mod_rev = item->mod_rev,
                            .version = item->version,
                            .lease = item->lease};
+}
+
+bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out) {
+    if (i >= msg->range.count) {
+        return false;
+    }
+    *out = msg_kv_of(&msg->range.items[i]);
     return true;
 }
 

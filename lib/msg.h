@@ -46,6 +46,7 @@ struct lkv_msg {
     struct kv_range
         range;            /* items, pinned in the engine; or, decoded from the wire, in `backing` */
     struct blob *backing; /* owned; non-NULL: `range.items` point into it, not into the engine */
+    struct kv_answer *answer;   /* owned; NULL, or of a transaction; its bytes: as of the items */
     struct msg_member *members; /* owned */
     size_t member_count;
     struct msg_record *records; /* owned */
@@ -71,6 +72,12 @@ void msg_add_member(struct lkv_msg *msg, const struct lkv_member *member);
 
 /* Room for so many leases. LKV_ENOMEM. */
 MUST_USE int msg_reserve_leases(struct lkv_msg *msg, size_t count);
+
+/* What a write has answered, which is taken: the items of a single one become the message's. Less than
+ * all of it, and the number "more", when it does not fit into an answer. */
+void msg_set_answer(struct lkv_msg *msg, struct kv_answer *answer);
+void msg_drop_answer(struct lkv_msg *msg);
+struct lkv_kv msg_kv_of(const struct kv_item *item);
 
 /* What lib/records.c keeps in a message. */
 void msg_drop_records(struct lkv_msg *msg);

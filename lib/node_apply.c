@@ -23,8 +23,23 @@ struct apply_read {
     struct reason why;
 };
 
-static void finish_waiter(struct node *node, const struct entry *entry,
-                          const struct kv_result *result) {
+/* What a write answers beside where it is in the log. */
+static void fill_answer(struct request *request, struct kv_result *result) {
+    struct lkv_msg *reply = request->reply;
+    if (request->write_op == KV_ADD) {
+        msg_set_u64(reply, "number", result->count);
+    } else if (request->write_op == KV_TXN) {
+        msg_set_u64(reply, "held", result->count);
+    } else {
+        msg_set_u64(reply, "count", result->count);
+    }
+    if (result->answer != NULL) {
+        msg_set_answer(reply, result->answer);
+        result->answer = NULL;
+    }
+}
+
+static void finish_waiter(struct node *node, const struct entry *entry, struct kv_result *result) {
     struct request *request = pending_take(&node->pending, entry->index, entry->term);
     if (request == NULL) {
         return;
@@ -39,7 +54,7 @@ static void finish_waiter(struct node *node, const struct entry *entry,
     msg_set_u64(request->reply, "rev", result->revision);
     msg_set_u64(request->reply, "index", result->index);
     msg_set_u64(request->reply, "term", result->term);
-    msg_set_u64(request->reply, "count", result->count);
+    fill_answer(request, result);
     if (result->session != request->session) { /* it was opened by this entry */
         msg_set_u64(request->reply, "session", result->session);
     }

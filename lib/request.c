@@ -144,13 +144,19 @@ static void uncount(struct request *request) {
     }
 }
 
+/* What only an applied entry answers. */
+static bool is_of_an_entry(int rc) {
+    return rc == LKV_ETERM || rc == LKV_ENUMBER || rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED ||
+           rc == LKV_EFUTURE;
+}
+
 /* The last attempt was refused, but of an earlier one nobody knows. Only the answer to an applied entry
  * is definite then: had an earlier attempt been applied, this would be that one's answer. */
 static void admit_doubt(struct request *request) {
     struct lkv_msg *reply = request->reply;
     int rc = reply->rc;
     if (request->maybe_done && !request_is_read(request) && error_outcome(rc) == LKV_NOT_DONE &&
-        rc != LKV_ETERM) {
+        !is_of_an_entry(rc)) {
         char text[REASON_SIZE];
         (void)snprintf(text, sizeof(text), "%s", lkv_msg_text(reply));
         msg_set_rc(reply, LKV_EUNKNOWN, "an earlier attempt may have been applied; the last: %s",

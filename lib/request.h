@@ -42,10 +42,12 @@ struct request {
     struct list_link expiry;    /* of its holder's struct deadlines */
     struct request *inbox_next; /* of the inbox */
     enum request_op op;
-    bool forwarded; /* came from a follower: answered here or refused, never passed on */
-    bool no_park;   /* LKV_ENOLEADER at once instead of waiting for a leader */
-    uint8_t level;  /* REQUEST_WRITE: the feature level that the cluster must have; 0: any */
-    bool placed;    /* counted in `place` */
+    bool forwarded;   /* came from a follower: answered here or refused, never passed on */
+    bool no_park;     /* LKV_ENOLEADER at once instead of waiting for a leader */
+    uint8_t level;    /* REQUEST_WRITE: the feature level that the cluster must have; 0: any */
+    bool placed;      /* counted in `place` */
+    uint8_t write_op; /* REQUEST_WRITE: enum kv_op */
+    bool answers;     /* REQUEST_WRITE: its answer has more than numbers */
     enum lkv_read how;
     int range_flags; /* enum lkv_range_flags */
     size_t limit;

@@ -20,8 +20,15 @@ static int out_of_memory(struct reason *why) {
 
 /* ------------------------------------------------------------------ writes */
 
-static int encode(const struct kv_command *command, struct request *request, struct reason *why) {
+static void note(const struct kv_command *command, struct request *request) {
     request->level = (uint8_t)kv_command_level(command);
+    request->write_op = (uint8_t)command->op;
+    request->in_term = kv_command_has_keys(command) ? command->in_term : 0;
+    request->answers = command->op == KV_TXN || (command->flags & KV_PREVIOUS) != 0;
+}
+
+static int encode(const struct kv_command *command, struct request *request, struct reason *why) {
+    note(command, request);
     request->command = kv_command_encode(command);
     return request->command != NULL ? 0 : out_of_memory(why);
 }
@@ -111,7 +118,7 @@ static int fill_lease_read(const struct wire_call *call, struct request *request
 /* The leader says how many sessions there may be, whatever its client believes. */
 static int encode_foreign(const struct limits *limits, struct kv_command *command,
                           struct slice bytes, struct request *request, struct reason *why) {
-    request->level = (uint8_t)kv_command_level(command);
+    note(command, request);
     request->session = command->session;
     request->repeatable = !kv_command_has_keys(command) || command->session != 0;
     if (command->op == KV_SESSION_OPEN) {
@@ -263,7 +270,7 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
 
 static size_t reply_bytes(const struct request *request) {
     switch (request->op) {
-    case REQUEST_WRITE:
+    case REQUEST_WRITE: return request->answers ? PAGE_REPLY_BYTES : 0;
     case REQUEST_APPEND:
     case REQUEST_LOG_SPAN:
     case REQUEST_SESSION_KEEP:

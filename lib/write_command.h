@@ -17,6 +17,9 @@ MUST_USE int write_command_delete_range(const struct limits *limits, struct slic
                                         struct slice to, struct kv_command *out,
                                         struct reason *why);
 
+/* The same ends as a command has them. The slices point into the arguments, or are static. */
+void write_command_span(struct slice from, struct slice to, struct slice *key, struct slice *end);
+
 /* A decoded command of somebody else's. */
 MUST_USE int write_command_check(const struct limits *limits, const struct kv_command *command,
                                  struct reason *why);

@@ -1,5 +1,7 @@
 #include "tests/sim/hunt.h"
 
+#include "tests/sim/world_call.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -154,6 +156,12 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            counts->remote_ops, counts->remote_done, counts->resumed, counts->repeats, counts->ended,
            counts->digests, counts->canceled);
     report_worlds(hunt);
+    printf("%" PRIu64 " writes with conditions, %" PRIu64 " adds, %" PRIu64
+           " transactions, %" PRIu64 " compactions, %" PRIu64 " of them refused by their entry\n",
+           counts->writes[SIM_IF_ABSENT] + counts->writes[SIM_IF_REV] + counts->writes[SIM_KEEP] +
+               counts->writes[SIM_DROP] + counts->writes[SIM_DROP_RANGE],
+           counts->writes[SIM_ADD], counts->writes[SIM_TXN] + counts->writes[SIM_TXN_BAD],
+           counts->writes[SIM_COMPACT], counts->writes_refused);
     printf("%" PRIu64 " reads of older revisions, %" PRIu64 " refused; %" PRIu64 " views, %" PRIu64
            " too old, %" PRIu64 " items; %" PRIu64 " bounded reads, %" PRIu64
            " of an older state\n",

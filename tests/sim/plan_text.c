@@ -29,6 +29,7 @@ static const struct number numbers[] = {
     NUMBER(view_permille),
     NUMBER(bounded_ms),
     NUMBER(retention_bytes),
+    NUMBER(write_permille),
     NUMBER(session_permille),
     NUMBER(session_ttl_ms),
     NUMBER(keep_permille),

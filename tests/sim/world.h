@@ -92,6 +92,7 @@ struct sim_plan {
     uint32_t value_bytes_max;
     uint64_t op_pause_ns; /* between a client's operations, on average */
     uint64_t timeout_ms;
+    uint32_t write_permille;   /* of a client's operations that are SIM_CHANGE */
     uint32_t session_permille; /* of a client's writes that are in its session */
     uint64_t session_ttl_ms;
     uint32_t keep_permille;  /* of a client's turns with a session that say keep-alive */
@@ -257,7 +258,8 @@ struct sim_counts {
     uint64_t sessions, repeated, expired, kept;
     uint64_t lapsed, lease_kept; /* leases */
     uint64_t remote_ops, remote_done, resumed, ended, digests, canceled, repeats;
-    uint64_t rots, filled;                          /* entries */
+    uint64_t rots, filled;               /* entries */
+    uint64_t writes[16], writes_refused; /* of SIM_CHANGE, by shape; that had no effect */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
     uint64_t views, view_items, views_old, bounded, bounded_old;
     uint64_t compared;  /* verdicts of nodes on their own states */
@@ -389,6 +391,7 @@ enum sim_call_kind {
     SIM_LEASE_TTL,
     SIM_LEASE_LIST,
     SIM_LEASE_PUT,
+    SIM_CHANGE, /* world_load_write.c */
     SIM_APPEND, /* log mode, from here on */
     SIM_LOG_READ,
     SIM_LOG_SPAN,

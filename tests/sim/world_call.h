@@ -9,7 +9,23 @@
 enum {
     SIM_VALUE_BYTES_MAX = 8192,
     SIM_BATCH_MAX = 12,
-    SIM_PREFIX_END = 100 /* the first key behind those that begin with "k0" */
+    SIM_PREFIX_END = 100, /* the first key behind those that begin with "k0" */
+    SIM_OWN_KEYS = 128    /* from here on: of writes with conditions, counters, transactions; the
+                             black-box judge does not look at them */
+};
+
+/* What a SIM_CHANGE does; the keys follow from the call's. */
+enum sim_shape {
+    SIM_IF_ABSENT,
+    SIM_IF_REV,
+    SIM_KEEP,
+    SIM_DROP,       /* a delete that tells what was there */
+    SIM_DROP_RANGE, /* likewise */
+    SIM_ADD,
+    SIM_TXN,
+    SIM_TXN_BAD, /* one operation of it cannot be carried out, most of the time */
+    SIM_COMPACT,
+    SIM_SHAPES
 };
 
 struct sim_call {
@@ -30,6 +46,8 @@ struct sim_call {
     struct read_select select; /* of a get, a range */
     struct request *request;   /* of a view: as the library has made it; the submit takes it */
     bool pages;                /* a range that goes on where the client's last page has ended */
+    enum sim_shape shape;      /* of SIM_CHANGE */
+    uint64_t rev;              /* SIM_CHANGE: that it compares with, or compacts to */
     uint64_t value;            /* of an append: of its first record, the others follow */
     uint64_t floor; /* greatest index of an operation that had finished before this one began */
     uint64_t deadline_ns, submitted_ns;
@@ -48,7 +66,7 @@ struct sim_call {
 
 static inline bool sim_call_is_write(const struct sim_call *op) {
     return op->kind == SIM_PUT || op->kind == SIM_DELETE || op->kind == SIM_DELETE_RANGE ||
-           op->kind == SIM_APPEND;
+           op->kind == SIM_APPEND || op->kind == SIM_CHANGE;
 }
 static inline const char *sim_call_place(const struct sim_call *op) {
     return op->node != NULL ? op->node->name : op->remote->name;
@@ -127,6 +145,14 @@ struct sim_call *sim_view_draw(struct sim_client *client, struct sim_node *node,
 void sim_view_fini(struct sim_client *client);
 /* True: the iterator has taken the message. */
 bool sim_view_answered(const struct sim_call *op, struct lkv_msg *reply, bool heard);
+
+/* --- world_load_write.c: conditions, counters, transactions, compaction --- */
+struct sim_call *sim_write_draw(struct sim_client *client, struct sim_node *node,
+                                struct sim_remote *remote, uint32_t key);
+struct request *sim_write_request(const struct sim_call *op); /* at a node */
+int sim_write_submit(const struct sim_call *op, struct lkv *db, int64_t timeout_ms,
+                     struct lkv_queue *queue, void *tag); /* at a remote */
+void sim_write_judge(const struct sim_call *op, const struct lkv_msg *reply);
 
 /* --- world_log.c: the operations of log mode --- */
 static inline bool sim_call_is_log(const struct sim_call *op) {

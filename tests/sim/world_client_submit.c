@@ -133,6 +133,7 @@ int sim_remote_submit(struct sim_call *op, int64_t timeout_ms) {
     case SIM_GET:
     case SIM_GET_LOCAL: return get(op, &to);
     case SIM_RANGE: return range(op, &to);
+    case SIM_CHANGE: return sim_write_submit(op, to.db, timeout_ms, to.queue, to.tag);
     case SIM_SESSION_OPEN: return open_session(op, &to);
     case SIM_SESSION_CLOSE: return close_session(op, &to);
     case SIM_LEASE_GRANT:

@@ -24,6 +24,7 @@ static bool is_recorded(const struct sim_call *call) {
     case SIM_DELETE_RANGE: return true;
     case SIM_GET: return is_newest(call);
     case SIM_RANGE: return is_newest(call) && call->flags == 0 && call->limit == 0;
+    case SIM_CHANGE:
     case SIM_GET_LOCAL:
     case SIM_SESSION_OPEN:
     case SIM_SESSION_KEEP:
@@ -46,9 +47,9 @@ static bool is_recorded(const struct sim_call *call) {
     return false;
 }
 
-/* Keys with leases vanish by themselves: they are the model's to judge. */
+/* Writes with conditions are the model's to judge, and keys with leases, which vanish by themselves. */
 static uint32_t end_of(const struct sim_call *call) {
-    return call->end < SIM_LEASED_FROM ? call->end : SIM_LEASED_FROM;
+    return call->end < SIM_OWN_KEYS ? call->end : SIM_OWN_KEYS;
 }
 
 static enum lin_kind kind_of(const struct sim_call *call) {

@@ -38,6 +38,7 @@ static const char *const kind_names[] = {[SIM_PUT] = "put",
                                          [SIM_LEASE_TTL] = "lease-ttl",
                                          [SIM_LEASE_LIST] = "lease-list",
                                          [SIM_LEASE_PUT] = "lease-put",
+                                         [SIM_CHANGE] = "write",
                                          [SIM_APPEND] = "append",
                                          [SIM_LOG_READ] = "read",
                                          [SIM_LOG_SPAN] = "span",
@@ -181,6 +182,10 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     if (sim_call_is_lease(op)) {
         judge_outcome(op, lkv_msg_rc(reply));
         sim_lease_judge(op, reply);
+        return;
+    }
+    if (op->kind == SIM_CHANGE) {
+        sim_write_judge(op, reply);
         return;
     }
     enum lkv_outcome outcome = error_outcome(lkv_msg_rc(reply));
@@ -412,6 +417,7 @@ static struct request *make_request(struct sim_call *op) {
     case SIM_PUT:
     case SIM_DELETE:
     case SIM_DELETE_RANGE: return make_write(op);
+    case SIM_CHANGE: return sim_write_request(op);
     case SIM_GET:
     case SIM_GET_LOCAL:
     case SIM_RANGE: return make_read(op);
@@ -533,6 +539,7 @@ static struct sim_call *draw_op(struct sim_client *client, struct sim_node *node
     op = op == NULL ? sim_more_draw(client, node, remote, key) : op;
     op = op == NULL ? sim_read_draw(client, node, remote, key) : op;
     op = op == NULL ? sim_lease_op(client, node, remote) : op;
+    op = op == NULL ? sim_write_draw(client, node, remote, key) : op;
     if (op != NULL) {
         return op;
     }

@@ -107,6 +107,12 @@ static void check_refused(struct sim_world *world, const struct sim_doubt *doubt
     }
 }
 
+/* Carried out, or an entry says why not: that is the number's answer. */
+static bool is_answer(int rc) {
+    return rc == 0 || rc == LKV_ECOMPARE || rc == LKV_ENOTFOUND || rc == LKV_ENUMBER ||
+           rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED || rc == LKV_EFUTURE;
+}
+
 static void written(struct sim_call *op, int rc) {
     struct sim_client *client = op->client;
     struct sim_world *world = op->world;
@@ -115,10 +121,10 @@ static void written(struct sim_call *op, int rc) {
         if (doubt->seq == op->seq) {
             doubt->under_way = false;
             doubt->maybe_done = doubt->maybe_done || error_outcome(rc) == LKV_UNKNOWN;
-            if (rc != 0) {
+            if (!is_answer(rc)) {
                 check_refused(world, doubt);
             }
-            doubt->seq = rc == 0 ? 0 : op->seq;
+            doubt->seq = is_answer(rc) ? 0 : op->seq;
         }
     }
     struct sim_session *session = sim_session_find(&world->model.sessions, op->session);
@@ -171,6 +177,8 @@ static struct sim_call *repeat(struct sim_client *client, struct sim_node *node,
     op->to_last = doubt->end == SIM_KEYS_MAX;
     op->count = doubt->count;
     op->order = 0;
+    op->shape = (enum sim_shape)doubt->shape;
+    op->rev = doubt->rev;
     op->value = doubt->value;
     op->floor = doubt->floor;
     op->session = client->session;
@@ -244,6 +252,8 @@ void sim_session_put_in(struct sim_client *client, struct sim_call *op) {
             client->doubts[i] = (struct sim_doubt){.seq = op->seq,
                                                    .under_way = true,
                                                    .kind = (int)op->kind,
+                                                   .shape = (int)op->shape,
+                                                   .rev = op->rev,
                                                    .key = op->key,
                                                    .end = op->end,
                                                    .value = op->value,

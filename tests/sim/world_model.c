@@ -20,6 +20,7 @@ void sim_model_fini(struct sim_model *model) {
         for (struct sim_entry *entry = model->by_index[i]; entry != NULL; entry = next) {
             next = entry->next;
             free(entry->checkpoints);
+            free((void *)(uintptr_t)entry->other.data);
             free(entry);
         }
     }
@@ -126,8 +127,12 @@ static bool understand(struct sim_entry *seen, struct slice payload) {
         keep_checkpoints(seen, command.checkpoints);
         return true;
     }
-    if (!kv_command_has_keys(&command) || command.op == KV_COMPACT) {
+    if (!kv_command_has_keys(&command)) {
         return true;
+    }
+    bool plain = command.op == KV_PUT || command.op == KV_DELETE;
+    if (!plain || command.flags != 0 || command.if_rev != 0) {
+        return sim_model_see_write(seen, payload);
     }
     if (!sim_key_number(command.key, &seen->key)) {
         return false;
@@ -245,15 +250,12 @@ static bool has_its_lease(struct sim_model *model, struct sim_entry *entry) {
     return !none;
 }
 
-static void compact(struct sim_model *model, struct sim_entry *entry) {
-    uint64_t to = entry->command.revision;
-    if (to > model->revision) {
-        entry->rc = LKV_EFUTURE;
-    } else if (to <= model->kept_from) {
-        entry->rc = LKV_ECOMPACTED;
-    } else {
-        model->kept_from = to;
-    }
+struct sim_version *sim_model_newest(struct sim_model *model, uint32_t key) {
+    return newest(&model->keys[key]);
+}
+
+struct sim_version *sim_model_add(struct sim_model *model, uint32_t key, uint64_t index) {
+    return add_version(&model->keys[key], index);
 }
 
 /* True when the entry is carried out. */
@@ -302,10 +304,10 @@ bool sim_model_commit(struct sim_model *model, uint64_t index, uint64_t term, ui
         put(model, entry);
     } else if (executed && entry->is_delete) {
         entry->count = delete_range(model, entry);
-    } else if (executed && entry->type == ENTRY_COMMAND && entry->command.op == KV_COMPACT) {
-        compact(model, entry);
     } else if (executed && entry->type == ENTRY_COMMAND && kv_command_is_lease(&entry->command)) {
         sim_lease_commit(model, entry, model->now_ns);
+    } else if (executed && entry->other.size > 0) {
+        sim_model_commit_write(model, entry);
     }
     keep_history(model, entry);
     entry->revision = model->revision;

@@ -19,8 +19,9 @@ struct sim_entry {
     enum entry_type type;
     uint64_t print; /* of type and payload */
     bool is_put, is_delete;
-    uint32_t key, end; /* a delete of [key, end) */
-    uint64_t value;    /* number of a put's value, unique; 0: none */
+    struct slice other; /* owned bytes: a command that is neither (world_model_write.c) */
+    uint32_t key, end;  /* a delete of [key, end) */
+    uint64_t value;     /* number of a put's value, unique; 0: none */
     uint32_t value_print;
     struct kv_command command;         /* its slices are not valid */
     uint32_t level;                    /* that it raises the cluster to; 0: none */
@@ -48,6 +49,8 @@ struct sim_version {
     uint32_t print;
     uint64_t create_rev, mod_rev, version;
     int64_t lease;
+    bool is_number; /* a counter's value */
+    int64_t number;
 };
 
 struct sim_key {
@@ -106,6 +109,12 @@ struct sim_value *sim_model_value(struct sim_model *model, uint64_t number);
 
 /* Deletes what has the lease, at one revision; returns how much that is. */
 uint64_t sim_model_drop_lease(struct sim_model *model, int64_t lease, uint64_t index);
+
+/* world_model_write.c: a write with conditions, a counter, a transaction, a compaction. */
+bool sim_model_see_write(struct sim_entry *seen, struct slice payload);
+void sim_model_commit_write(struct sim_model *model, struct sim_entry *entry);
+struct sim_version *sim_model_newest(struct sim_model *model, uint32_t key); /* NULL: never */
+struct sim_version *sim_model_add(struct sim_model *model, uint32_t key, uint64_t index);
 
 /* world_log_model.c: as sim_model_see and sim_model_commit, what differs in log mode. */
 bool sim_model_see_log(struct sim_entry *seen, struct slice payload);

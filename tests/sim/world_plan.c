@@ -142,6 +142,7 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     draw_leases(&prng, &plan);
     plan.bounded_ms = PICK(&prng, 20, 200, 1000);
     plan.digest_ms = PICK(&prng, 0, 0, 500, 5000);
+    plan.write_permille = (uint32_t)PICK(&prng, 0, 100, 300, 700);
     return plan;
 }
 

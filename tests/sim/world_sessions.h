@@ -33,7 +33,8 @@ struct sim_doubt {
     uint64_t seq; /* 0: free */
     bool under_way;
     bool maybe_done; /* some attempt may have taken effect */
-    int kind;
+    int kind, shape;
+    uint64_t rev;
     uint32_t key, end, count;
     uint64_t value, floor;
     size_t history; /* as in struct sim_call */

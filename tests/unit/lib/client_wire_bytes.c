@@ -45,6 +45,53 @@ static struct lkv_msg *records(void) {
     return msg;
 }
 
+/* A transaction that deleted a key, in one inside of it, and added to a counter. */
+static struct lkv_msg *answers(void) {
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    msg_set_u64(msg, "held", 1);
+    msg->backing = blob_copy(slice_text("kv"));
+    msg->answer = mem_calloc(1, sizeof(*msg->answer));
+    struct kv_answer *outer = mem_calloc(2, sizeof(*outer)), *inner = mem_calloc(1, sizeof(*inner));
+    *msg->answer = (struct kv_answer){.op = KV_TXN, .answers = outer, .answer_count = 2};
+    outer[0] = (struct kv_answer){.op = KV_TXN, .held = true, .answers = inner, .answer_count = 1};
+    outer[1] = (struct kv_answer){.op = KV_ADD, .number = -2};
+    inner[0] = (struct kv_answer){.op = KV_DELETE,
+                                  .total = 1,
+                                  .more = true,
+                                  .items = mem_calloc(1, sizeof(struct kv_item)),
+                                  .count = 1};
+    inner[0].items[0] = (struct kv_item){.key = slice_of(msg->backing->data, 1),
+                                         .value = slice_of(msg->backing->data + 1, 1),
+                                         .create_rev = 2,
+                                         .mod_rev = 3,
+                                         .version = 4};
+    return msg;
+}
+
+Test(lib_client_wire_bytes, the_answers_of_a_transaction_have_these_bytes) {
+    struct lkv_msg *msg = answers();
+    wire_encode_reply(&out, 7, msg);
+    EXPECT_BYTES("\x94\x01\x07\xc0\x82\xa4held\x01\xa7"
+                 "answers\x93"
+                 "\x96\x03\x01\x00\x00\x01\x90"
+                 "\x96\x02\x02\x01\x00\x00\x91\x96\xc4\x01k\xc4\x01v\x02\x03\x04\x00"
+                 "\x96\x0e\x00\x00\xcf\xff\xff\xff\xff\xff\xff\xff\xfe\x00\x90");
+    struct lkv_msg *back = msg_new(LKV_REPLY, NULL);
+    struct reason why = {{0}};
+    uint64_t number;
+    cr_assert_eq(wire_open_reply(decoder, buffer_slice(&out), &number, &why), 0);
+    cr_assert_eq(wire_read_reply(decoder, buffer_slice(&out), back, &why), 0, "%s", why.text);
+    struct lkv_answer txn, add, inner, past;
+    struct lkv_kv kv;
+    cr_assert(lkv_msg_answer(back, 0, &txn) && lkv_msg_answer(back, 1, &add));
+    cr_assert(txn.op == LKV_OP_TXN && txn.held && txn.answers == 1);
+    cr_assert(add.op == LKV_OP_ADD && add.number == -2 && !lkv_msg_answer(back, 2, &past));
+    cr_assert(lkv_answer_at(&txn, 0, &inner) && inner.total == 1 && inner.more);
+    cr_assert(lkv_answer_kv(&inner, 0, &kv) && kv.value.size == 1 && kv.version == 4);
+    lkv_msg_free(back);
+    lkv_msg_free(msg);
+}
+
 /* As a connection reads it. */
 static int read_frame(struct slice frame) {
     struct reason why = {{0}};
@@ -84,8 +131,8 @@ static void try_every_byte(struct buffer *frame) {
 }
 
 Test(lib_client_wire_bytes, any_byte_of_a_reply_may_be_wrong) {
-    struct lkv_msg *(*const makers[])(void) = {items_and_members, records};
-    for (size_t i = 0; i < 2; i++) {
+    struct lkv_msg *(*const makers[])(void) = {items_and_members, records, answers};
+    for (size_t i = 0; i < 3; i++) {
         struct buffer frame;
         buffer_init(&frame);
         struct lkv_msg *msg = makers[i]();
