@@ -2,6 +2,7 @@
  *
  * Deleting is safe: one word is one key, a range is asked for by name, and everything by --all.
  */
+#include "change.h"
 #include "input.h"
 #include "output.h"
 #include "report.h"
@@ -11,25 +12,21 @@
 /* ------------------------------------------------------------------ del */
 
 static int delete_span(struct store *store, const struct span *span) {
-    struct cli *cli = store->cli;
-    int rc = lkv_delete_submit(store->db, text_bytes(&span->from), text_bytes(&span->to),
-                               !span->single, store_left(store), store->queue, NULL);
-    if (rc < 0) {
-        return report_call(cli, rc, NULL, "del %s", span_name(cli).text);
+    struct lkv_change change = {.op = LKV_OP_DELETE,
+                                .key = text_bytes(&span->from),
+                                .end = text_bytes(&span->to),
+                                .range = !span->single};
+    struct text what = {0};
+    int exit = change_take_flags(store->cli, &change);
+    if (span->single) {
+        change.end = (struct lkv_bytes){0};
     }
-    struct lkv_msg *answer = store_answer(store);
-    int exit = 0;
-    rc = lkv_msg_rc(answer);
-    if (rc < 0) {
-        exit = report_rc(cli, rc, answer, "del %s", span_name(cli).text);
-    } else {
-        uint64_t rev = 0;
-        uint64_t count = 0;
-        lkv_msg_u64(answer, "rev", &rev);
-        lkv_msg_u64(answer, "count", &count);
-        output_written(cli, rev, &count);
+    if (exit == 0 && change.if_rev != 0 && change.range) {
+        exit = report_usage(store->cli, "--if-rev is about one key");
     }
-    lkv_msg_free(answer);
+    text_printf(&what, "del %s", span_name(store->cli).text);
+    exit = exit == 0 ? change_run(store, &change, text_string(&what)) : exit;
+    text_free(&what);
     return exit;
 }
 
@@ -86,6 +83,8 @@ static const struct flag del_flags[] = {
     {"prefix", FLAG_MODE, 0, false, NULL, "the keys that begin with the word"},
     {"range", FLAG_MODE, 0, false, NULL, "two words: the keys from FROM up to, not including, TO"},
     {"all", FLAG_SWITCH, 0, false, NULL, "every key"},
+    {"if-rev", FLAG_VALUE, 0, false, "N", "only if the key was last changed at revision N"},
+    {"prev", FLAG_SWITCH, 0, false, NULL, "also print what was there before"},
     {"dry-run", FLAG_SWITCH, 0, false, NULL, "count, but delete nothing"},
     FLAG_END,
 };

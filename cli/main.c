@@ -47,6 +47,8 @@ const struct command *const commands[] = {
     &command_bench_get,
     &command_bench_mixed,
     &command_bench_append,
+    &command_add,
+    &command_compact,
     &command_lease_grant,
     &command_lease_revoke,
     &command_lease_keep_alive,
