@@ -54,6 +54,8 @@ const struct command *const commands[] = {
     &command_lease_keep_alive,
     &command_lease_ttl,
     &command_lease_list,
+    &command_lock,
+    &command_elect,
     &command_version,
     &command_help,
     NULL,

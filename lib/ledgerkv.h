@@ -782,6 +782,61 @@ LKV_API bool lkv_msg_answer(const struct lkv_msg *msg, size_t i, struct lkv_answ
 LKV_API bool lkv_answer_kv(const struct lkv_answer *answer, size_t i, struct lkv_kv *out);
 LKV_API bool lkv_answer_at(const struct lkv_answer *answer, size_t i, struct lkv_answer *out);
 
+/* ------------------------------------------------------------------ locks and elections
+ *
+ * A lock is a queue of keys under its name, each with the lease of who waits; the one that was
+ * created first holds the lock, until it is unlocked or its lease ends. So the order is that of
+ * asking, and each holder's *fencing token*, the revision at which its key was created, is above
+ * those before it.
+ *
+ *     int rc = lkv_lease_open(db, 15000, queue, NULL, &lease);
+ *     rc = rc == 0 ? lkv_lock(db, LKV_STR("/jobs/nightly"), lease, 60000, &token) : rc;
+ *     ... until done, or LKV_LEASE_LOST is on the queue:
+ *         struct lkv_txn *txn = lkv_txn_new();
+ *         lkv_txn_if_locked(txn, LKV_STR("/jobs/nightly"), lease, token);
+ *         lkv_txn_put(txn, LKV_STR("/jobs/state"), state);
+ *         rc = lkv_txn_commit(db, txn, LKV_DEFAULT, &msg);    "held" 0: the lock is another's
+ *     lkv_unlock(db, LKV_STR("/jobs/nightly"), lease, LKV_DEFAULT);
+ *
+ * That a lock is lost is told as the loss of its lease, by the local clock. A holder that stood
+ * still for longer does not know it yet: what must not be written then is written in a transaction
+ * with lkv_txn_if_locked, which the cluster does not carry out any more; what lies elsewhere is to
+ * refuse tokens below the greatest that it has seen.
+ *
+ * Names: not empty, without // and without / at the end. Keys are NAME//LEASE in 16 hex digits.
+ * Who waits asks the cluster up to four times a second, on the calling thread.
+ */
+
+/* Waits until the lock is ours, by the lease (of lkv_lease_open, or kept alive by the caller). The
+ * same lease takes a lock once: asking again gives the same token. *token (may be NULL): the
+ * fencing token.
+ * Errors: LKV_ETIMEOUT (not in time; we have left the queue), LKV_EUNKNOWN (the same, and the
+ * cluster could not be told: it may come to be ours until the lease ends), LKV_ELEASE (the lease
+ * has ended), LKV_EINVAL (such a name), and those of lkv_write and reads. */
+LKV_API LKV_CHECK int lkv_lock(struct lkv *db, struct lkv_bytes name, int64_t lease,
+                               int64_t timeout_ms, uint64_t *token);
+
+/* Gives the lock, or the place in its queue, back. Outcomes as those of lkv_delete;
+ * LKV_ENOTFOUND: it was not held. */
+LKV_API LKV_CHECK int lkv_unlock(struct lkv *db, struct lkv_bytes name, int64_t lease,
+                                 int64_t timeout_ms);
+
+/* The same as an election: waits until elected, with a value that observers see. Resign by
+ * lkv_unlock. */
+LKV_API LKV_CHECK int lkv_campaign(struct lkv *db, struct lkv_bytes name, int64_t lease,
+                                   struct lkv_bytes value, int64_t timeout_ms, uint64_t *token);
+
+/* Waits for who leads, or holds the lock, with another token than `known` (0: whoever it is). *out
+ * is a message with one item, whose value is that of the campaign and whose create_rev is the
+ * token. Ownership: free *out; NULL after an error.
+ * Errors: LKV_ETIMEOUT (nobody, or still the same), and those of reads. */
+LKV_API LKV_CHECK int lkv_observe(struct lkv *db, struct lkv_bytes name, uint64_t known,
+                                  int64_t timeout_ms, struct lkv_msg **out);
+
+/* Adds a compare to a transaction: the lock is still held with this token. */
+LKV_API void lkv_txn_if_locked(struct lkv_txn *txn, struct lkv_bytes name, int64_t lease,
+                               uint64_t token);
+
 /* ------------------------------------------------------------------ the ledger itself
  *
  * With the option model=log there are no keys: the replicated log is the final state, and its
