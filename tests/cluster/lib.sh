@@ -230,7 +230,7 @@ append_once_under_kills() {
     say "$(cat "$T/bench.json")"
     for id in n1 n2 n3; do
         "$KVCTL" --endpoints "127.0.0.1:$(port "$id")" log span >/dev/null
-        "$KVCTL" --endpoints "127.0.0.1:$(port "$id")" read 0 --count 100000000 >"$T/$id.log.all"
+        "$KVCTL" --endpoints "127.0.0.1:$(port "$id")" --timeout 300s read 0 --count 100000000 >"$T/$id.log.all"
         say "$id: $("$WITNESS" "$T/history" --log "$T/$id.log.all")" || fail "the history and the log of $id differ"
     done
     same "$(field unknown <"$T/bench.json")" 0 "outcomes unknown:"
