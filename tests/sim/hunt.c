@@ -125,6 +125,8 @@ static void report_worlds(const struct sim_hunt *hunt) {
            " majorities healed alone (%" PRIu64 " could do nothing without the others)\n",
            hunt->log_seeds, hunt->rot_seeds, hunt->any_seeds, counts->reports, counts->majorities,
            counts->excused);
+    printf("%" PRIu64 " leases kept alive, %" PRIu64 " run out\n", counts->lease_kept,
+           counts->lapsed);
     struct rusage used;
     if (getrusage(RUSAGE_CHILDREN, &used) == 0) {
         printf("%.0f s of processor time\n",
