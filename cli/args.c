@@ -305,6 +305,7 @@ bool args_parse(struct args *args, int argc, char **argv, int *at, bool first_wo
         } else {
             good = take_letters(args, word + 1, argc, argv, at);
         }
+        args->words_before_end = options_ended ? args->words_before_end : args->word_count;
         if (!good) {
             return false;
         }

@@ -43,7 +43,8 @@ struct args {
     size_t setting_count;
     const char **words; /* positionals, borrowed from argv */
     size_t word_count;
-    struct text error; /* why the last call failed */
+    size_t words_before_end; /* of them, in front of --; all, if there was none */
+    struct text error;       /* why the last call failed */
 };
 
 void args_free(struct args *args);

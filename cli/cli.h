@@ -35,7 +35,8 @@ extern const struct command command_serve, command_put, command_add, command_com
     command_export, command_log_dump, command_log_verify, command_bench_put, command_bench_get,
     command_bench_mixed, command_version, command_help, command_append, command_read,
     command_log_span, command_bench_append, command_lease_grant, command_lease_revoke,
-    command_lease_keep_alive, command_lease_ttl, command_lease_list, command_lock, command_elect;
+    command_lease_keep_alive, command_lease_ttl, command_lease_list, command_lock, command_elect,
+    command_watch;
 
 /* All of them, NULL at the end. */
 extern const struct command *const commands[];

@@ -56,6 +56,7 @@ const struct command *const commands[] = {
     &command_lease_list,
     &command_lock,
     &command_elect,
+    &command_watch,
     &command_version,
     &command_help,
     NULL,

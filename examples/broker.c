@@ -101,7 +101,8 @@ static void take_messages(struct broker *broker, int64_t wait_ms) {
         case LKV_RECORDS: on_records(broker, msg); break;
         case LKV_REPLY: on_answer(broker, msg); break;
         case LKV_END: broker->ended = true; break;
-        case LKV_LEASE_LOST: /* there are none */
+        case LKV_EVENTS:     /* there are none, */
+        case LKV_LEASE_LOST: /* nor of these */
         default: break;      /* of a later version */
         }
         lkv_msg_free(msg); /* of stepping_down: "I have stopped acting" */

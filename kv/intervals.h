@@ -39,12 +39,7 @@ void intervals_remove(struct intervals *intervals, struct interval *interval);
 void intervals_find(const struct intervals *intervals, struct slice key,
                     void (*found)(void *arg, struct interval *interval), void *arg);
 
-/* Some member, NULL: there is none. */
-static inline struct interval *intervals_any(const struct intervals *intervals) {
-    return intervals->root;
-}
-
-/* The one behind, in the order of first keys; NULL: that was the last. */
+/* All of them in the order of their first keys; NULL: there are no more. */
 struct interval *intervals_first(const struct intervals *intervals);
 struct interval *intervals_next(const struct interval *interval);
 

@@ -19,7 +19,7 @@ struct watch_group {
 struct kv_watches {
     struct kv *kv;
     struct watch_group live, behind;
-    uint64_t looked_at;
+    uint64_t looked_at, found; /* changes; events */
 };
 
 /* One change on its way to its watches. */
@@ -100,13 +100,16 @@ static void move_up(struct kv_watch *watch, struct kv_place place) {
     }
 }
 
-/* What is to be told stays until it is told, even if it is compacted in the same breath. The revision before the
- * cursor's holds what was there before. Not for a state that has just taken the place of another: what that one
- * kept is gone, and run_live tells so first. */
+/* What is to be told stays until it is told, even if it is compacted in the same breath, unless all watches together
+ * cannot keep up; and the revision before it, since that was there before. Not for a state that has just taken the place
+ * of another: what that one kept is gone, and run_live tells so first. */
 static void hold_untold(struct kv_watches *watches) {
     struct history *history = &watches->kv->store->history;
     const struct watch_group *live = &watches->live;
+    uint64_t shown = watches->kv->store->shown.revision;
+    uint64_t least = shown > KV_WATCH_HELD_MAX ? shown - KV_WATCH_HELD_MAX : 0;
     uint64_t from = live->index.count > 0 ? live->cursor.revision - 1 : UINT64_MAX;
+    from = from > least ? from : least;
     atomic_store_explicit(&history->untold_from, from, memory_order_relaxed);
 }
 
@@ -180,6 +183,12 @@ void kv_watch_leave(struct kv_watch *watch) {
     }
 }
 
+bool kv_watch_is_live(const struct kv_watch *watch) {
+    const struct watch_group *group = watch->group;
+    return group != NULL && group == &group->watches->live &&
+           group->cursor.revision > group->watches->kv->store->shown.revision;
+}
+
 bool kv_watch_join(struct kv_watches *watches, struct kv_watch *watch) {
     const struct store *store = watches->kv->store;
     ASSERT(watch->group == NULL && watch->count == 0);
@@ -190,7 +199,7 @@ bool kv_watch_join(struct kv_watches *watches, struct kv_watch *watch) {
         watch->next = (struct kv_place){.revision = store->shown.revision + 1};
     }
     if (!has_history(store)) {
-        watch->rc = LKV_EVERSION;
+        watch->rc = LKV_EUNSUPPORTED;
     } else if (watch->next.revision < store->shown.kept_from) {
         watch->rc = LKV_ECOMPACTED; /* C7 */
     } else if (watch->next.revision > store->shown.revision) {
@@ -216,8 +225,7 @@ static bool has_room(const struct kv_watch *watch, size_t size) {
     size_t bytes_max = watch->bytes_max > 0 && watch->bytes_max < KV_WATCH_BYTES_MAX
                            ? watch->bytes_max
                            : KV_WATCH_BYTES_MAX;
-    return watch->count == 0 || (watch->count < KV_WATCH_EVENTS_MAX && watch->bytes < bytes_max &&
-                                 size <= bytes_max - watch->bytes);
+    return watch->count == 0 || (watch->bytes < bytes_max && size <= bytes_max - watch->bytes);
 }
 
 static int add_event(struct kv_watch *watch, const struct change *change, size_t size) {
@@ -244,9 +252,11 @@ static void on_change(void *arg, struct interval *interval) {
     if (!is_wanted(watch, change)) {
         return;
     }
-    size_t size = size_of(change->version) + (watch->previous ? size_of(change->previous) : 0);
+    size_t size = KV_WATCH_EVENT_BYTES + size_of(change->version) +
+                  (watch->previous ? size_of(change->previous) : 0);
     if (has_room(watch, size)) {
         watch->rc = add_event(watch, change, size);
+        watch->group->watches->found++;
         if (watch->rc == 0) {
             if (list_empty(&watch->link)) {
                 list_push_back(&watch->group->found, &watch->link);
@@ -307,24 +317,28 @@ static bool settle_cursor(struct watch_group *group) {
     return true;
 }
 
-/* Looks at a slice of changes; true: there are more. */
+/* Looks at a slice of changes; true: there may be more. */
 static bool scan(struct watch_group *group, struct list_link *done) {
-    struct changes_read read = {.count = READ_CHANGES};
-    size_t looked_at = 0;
-    while (looked_at < KV_WATCH_SLICE && read.count == READ_CHANGES && group->index.count > 0) {
-        read_changes(group->watches->kv, group->cursor, READ_CHANGES, &read);
+    struct kv_watches *watches = group->watches;
+    struct changes_read read;
+    uint64_t begun = watches->looked_at + watches->found;
+    do {
+        read_changes(watches->kv, group->cursor, READ_CHANGES, &read);
         for (size_t i = 0; i < read.count; i++) {
+            if (group->index.count == 0 ||
+                watches->looked_at + watches->found - begun >= KV_WATCH_SLICE) {
+                return group->index.count > 0;
+            }
             struct change change = {.version = read.versions[i],
                                     .previous = read.previous[i],
                                     .place = {.revision = read.versions[i]->main,
                                               .sub = version_sub(read.versions[i])}};
             show(group, &change, done);
             group->cursor = place_behind(change.version);
+            watches->looked_at++;
         }
-        looked_at += read.count;
-    }
-    group->watches->looked_at += looked_at;
-    return read.count == READ_CHANGES && group->index.count > 0;
+    } while (read.count == READ_CHANGES);
+    return false;
 }
 
 /* Between two revisions, those that have found something have it whole. */

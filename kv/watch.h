@@ -24,9 +24,10 @@
 #include "kv/timeline.h"
 
 enum {
-    KV_WATCH_EVENTS_MAX = 4096,       /* of one watch */
-    KV_WATCH_BYTES_MAX = 1024 * 1024, /* of keys and values, previous ones too; but one event */
-    KV_WATCH_SLICE = 4096             /* changes that each group looks at in one run */
+    KV_WATCH_BYTES_MAX = 1024 * 1024, /* what the events of one watch may cost, but always one */
+    KV_WATCH_EVENT_BYTES = 128,       /* of that, each event's, beside its keys and values */
+    KV_WATCH_SLICE = 4096, /* changes looked at and events found by each group in one run, about */
+    KV_WATCH_HELD_MAX = 8192 /* revisions held back from compactions for those that are live */
 };
 
 struct kv_event {
@@ -47,7 +48,7 @@ struct kv_watch {
     bool previous;
     size_t bytes_max; /* as KV_WATCH_BYTES_MAX, which is the most; 0: that */
 
-    /* What came of it. LKV_ECOMPACTED: not all from `next` on is kept; LKV_EVERSION: the cluster has no history yet;
+    /* What came of it. LKV_ECOMPACTED: not all from `next` on is kept; LKV_EUNSUPPORTED: the cluster has no history yet;
      * LKV_ENOMEM. After an error there are no events. */
     int rc;
     struct kv_event *events; /* owned; kv_watch_fini or whoever takes them frees them */
@@ -71,6 +72,9 @@ bool kv_watch_join(struct kv_watches *watches, struct kv_watch *watch);
 /* It has left, and keeps what it has found so far as far as its revisions are whole; `next` says what it has
  * seen. One that is not in a group stays as it is. */
 void kv_watch_leave(struct kv_watch *watch);
+
+/* Whether it is in a group and has seen all that has been shown. */
+bool kv_watch_is_live(const struct kv_watch *watch);
 
 /* Drops the events. */
 void kv_watch_fini(struct kv_watch *watch);

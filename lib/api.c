@@ -210,6 +210,7 @@ int lkv_close(struct lkv *db, int64_t handover_ms) {
     views_detach(db);
     lease_holds_detach(db);
     tails_close(&db->tails);
+    watches_close(&db->watches);
     return db->ops->close(db, handover_ms > 0 ? handover_ms : 0);
 }
 

@@ -236,8 +236,8 @@ int lkv_cancel(struct lkv *db, void *tag) {
     if (db == NULL) {
         return api_fail(LKV_EINVAL, "the handle is NULL");
     }
-    int rc = tails_cancel(&db->tails, tag);
-    return rc == 0 ? 0 : api_fail(rc, "no tail has this tag");
+    int tails = tails_cancel(&db->tails, tag), watches = watches_cancel(&db->watches, tag);
+    return tails == 0 || watches == 0 ? 0 : api_fail(LKV_ENOENT, "no tail or watch has this tag");
 }
 
 /* ------------------------------------------------------------------ hold */

@@ -439,6 +439,8 @@ static bool send_one(struct client *client, struct request *request) {
     dequeue(client, request);
     /* A node that knows no leader is of no use: another one may know. */
     request->no_park = true;
+    /* Nor may one that waits for what comes keep it from showing that it answers; asked again, it waits. */
+    request->wait = request->wait && client->proven;
     int rc = remote_submit(remote, request);
     if (rc == LKV_EBUSY || rc == LKV_EUNREACHABLE) {
         enqueue(client, client->queue.next, request);
@@ -518,7 +520,8 @@ static int submit(struct lkv *db, struct request *request) {
     struct client *client = client_of(db);
     size_t before =
         atomic_fetch_add_explicit(&client->held_bytes, request->cost, memory_order_relaxed);
-    if (before > 0 && before + request->cost > client->held_bytes_max) {
+    bool counts = request->cost > 0; /* one that only waits, as a watch's does, ends nothing */
+    if (counts && before > 0 && before + request->cost > client->held_bytes_max) {
         atomic_fetch_sub_explicit(&client->held_bytes, request->cost, memory_order_relaxed);
         return LKV_EBUSY;
     }
@@ -558,6 +561,7 @@ int client_new(struct client **out, const struct lkv_options *options,
                                   .value_bytes_max = options->value_bytes_max,
                                   .sessions_max = options->sessions_max};
     tails_init(&client->handle.tails);
+    watches_init(&client->handle.watches);
     memcpy(client->endpoints, options->endpoints, sizeof(client->endpoints));
     client->endpoint_count = options->endpoint_count;
     client->connections = (size_t)options->connections;

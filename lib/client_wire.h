@@ -36,7 +36,8 @@ enum wire_method {
     WIRE_LEASE_REVOKE,
     WIRE_LEASE_KEEP,
     WIRE_LEASE_TTL,
-    WIRE_LEASE_LIST
+    WIRE_LEASE_LIST,
+    WIRE_WATCH
 };
 
 /* On the wire: numbers never change meaning. */
@@ -50,12 +51,20 @@ enum wire_read_flags {
     WIRE_READ_WAIT = 1 /* answer when there is a record, or when the time is up */
 };
 
+/* Of watch: on the wire, too. */
+enum wire_watch_flags {
+    WIRE_WATCH_WAIT = 1, /* answer when there is an event, or when the time is up */
+    WIRE_WATCH_PREVIOUS = 2,
+    WIRE_WATCH_NO_PUTS = 4,
+    WIRE_WATCH_NO_DELETES = 8
+};
+
 struct wire_call {
     uint64_t number;
     enum wire_method method;
-    struct slice key;     /* put, delete, get; of range and a delete of a range: its first end */
-    struct slice end;     /* range, delete */
-    bool has_end;         /* delete: a range, not one key */
+    struct slice key; /* put, delete, get; of range, watch and a delete of a range: its first end */
+    struct slice end; /* range, watch, delete */
+    bool has_end;     /* delete: a range, not one key */
     struct slice value;   /* put */
     struct slice command; /* propose */
     uint64_t
@@ -70,9 +79,11 @@ struct wire_call {
     uint64_t in_term; /* append */
     bool has_refusals;
     uint64_t refusals; /* append: refused appends that the sender has heard of on this connection */
-    uint64_t from;     /* read */
-    uint64_t bytes_max;        /* read */
-    bool wait;                 /* read */
+    uint64_t from;     /* read; watch: a revision */
+    uint32_t from_sub; /* watch: number of a change within it */
+    int watch_flags;   /* watch: enum lkv_watch_flags */
+    uint64_t bytes_max;        /* read, watch */
+    bool wait;                 /* read, watch */
     uint64_t limit;            /* range */
     int range_flags;           /* enum lkv_range_flags */
     struct read_select select; /* get: of its numbers the revision only; range */

@@ -187,6 +187,16 @@ static void pack_log_span(msgpack_packer *packer, const struct wire_call *call) 
     pack_timeout_and_flags(packer, call);
 }
 
+static void pack_watch(msgpack_packer *packer, const struct wire_call *call) {
+    wire_pack_bytes(packer, call->key);
+    wire_pack_bytes(packer, call->end);
+    msgpack_pack_uint64(packer, call->from);
+    msgpack_pack_uint64(packer, call->from_sub);
+    msgpack_pack_uint64(packer, call->bytes_max);
+    msgpack_pack_uint64(packer, wire_watch_bits(call));
+    pack_timeout_and_flags(packer, call);
+}
+
 /* ------------------------------------------------------------------ decoding */
 
 /* Takes the arguments one by one; the first that does not fit is what `failed` names. */
@@ -468,6 +478,20 @@ static void take_log_span(struct arguments *arguments, struct wire_call *out) {
     take_timeout_and_flags(arguments, out);
 }
 
+static void take_watch(struct arguments *arguments, struct wire_call *out) {
+    out->key = take_bytes(arguments, "from");
+    out->end = take_bytes(arguments, "to");
+    out->from = take_number(arguments, "rev");
+    uint64_t sub = take_number(arguments, "sub");
+    if (sub > UINT32_MAX) {
+        fail(arguments, LKV_EINVAL, "sub");
+    }
+    out->from_sub = (uint32_t)sub;
+    out->bytes_max = take_number(arguments, "bytes_max");
+    wire_take_watch_bits(out, take_bits(arguments, WIRE_WATCH_BITS, "watch_flags"));
+    take_timeout_and_flags(arguments, out);
+}
+
 /* ------------------------------------------------------------------ the methods */
 
 /* In the order of enum wire_method. */
@@ -493,6 +517,7 @@ static const struct method_row methods[] = {
     [WIRE_LEASE_KEEP] = {"lease_keep_alive", 2, 1, false, pack_lease, take_lease},
     [WIRE_LEASE_TTL] = {"lease_ttl", 4, 1, false, pack_lease_ttl, take_lease_ttl},
     [WIRE_LEASE_LIST] = {"lease_list", 3, 1, false, pack_lease_list, take_lease_list},
+    [WIRE_WATCH] = {"watch", 7, 1, false, pack_watch, take_watch},
 };
 
 enum { METHOD_COUNT = sizeof(methods) / sizeof(methods[0]) };

@@ -40,6 +40,24 @@ struct slice *wire_record_slices(struct wire_decoder *decoder, size_t count);
 /* The four of the frame decoded last. */
 const struct msgpack_object *wire_parts(const struct wire_decoder *decoder);
 
+/* Key, value, create_rev, mod_rev, version, lease: of replies; read, its bytes lie in the frame. */
+void wire_pack_item(struct msgpack_packer *packer, const struct kv_item *item);
+bool wire_as_item(const struct msgpack_object *object, struct kv_item *out);
+/* The item's bytes move with a copy of the frame. */
+void wire_rebase(struct slice *bytes, const uint8_t *from, const uint8_t *to);
+
+/* The events of a watch: a pair of a reply's map, and the flags of the call (client_wire_events.c). */
+enum {
+    WIRE_WATCH_BITS =
+        WIRE_WATCH_WAIT | WIRE_WATCH_PREVIOUS | WIRE_WATCH_NO_PUTS | WIRE_WATCH_NO_DELETES
+};
+extern const char wire_events_name[];
+void wire_pack_events(struct msgpack_packer *packer, const struct lkv_msg *reply);
+MUST_USE int wire_read_events(const struct msgpack_object *object, struct slice frame,
+                              struct lkv_msg *reply);
+uint64_t wire_watch_bits(const struct wire_call *call);
+void wire_take_watch_bits(struct wire_call *call, unsigned bits);
+
 /* Typed views of an object; false when it is something else. Bytes may come as bin or str. */
 bool wire_as_number(const struct msgpack_object *object, uint64_t *out);
 bool wire_as_bytes(const struct msgpack_object *object, struct slice *out);

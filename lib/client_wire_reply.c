@@ -33,17 +33,20 @@ static void pack_error(msgpack_packer *packer, int rc, const char *text) {
     wire_pack_text(packer, outcomes[error_outcome(rc)]);
 }
 
+void wire_pack_item(msgpack_packer *packer, const struct kv_item *item) {
+    msgpack_pack_array(packer, ITEM_PARTS);
+    wire_pack_bytes(packer, item->key);
+    wire_pack_bytes(packer, item->value);
+    msgpack_pack_uint64(packer, item->create_rev);
+    msgpack_pack_uint64(packer, item->mod_rev);
+    msgpack_pack_uint64(packer, item->version);
+    msgpack_pack_int64(packer, item->lease);
+}
+
 void wire_pack_items(msgpack_packer *packer, const struct kv_item *items, size_t count) {
     msgpack_pack_array(packer, count);
     for (size_t i = 0; i < count; i++) {
-        const struct kv_item *item = &items[i];
-        msgpack_pack_array(packer, ITEM_PARTS);
-        wire_pack_bytes(packer, item->key);
-        wire_pack_bytes(packer, item->value);
-        msgpack_pack_uint64(packer, item->create_rev);
-        msgpack_pack_uint64(packer, item->mod_rev);
-        msgpack_pack_uint64(packer, item->version);
-        msgpack_pack_int64(packer, item->lease);
+        wire_pack_item(packer, &items[i]);
     }
 }
 
@@ -92,9 +95,10 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     bool records = reply->record_count > 0;
     bool leases = reply->lease_count > 0;
     bool answers = reply->answer != NULL;
+    bool events = reply->event_count > 0;
     msgpack_pack_map(packer, reply->number_count + reply->string_count + (items ? 1 : 0) +
                                  (members ? 1 : 0) + (records ? 1 : 0) + (leases ? 1 : 0) +
-                                 (answers ? 1 : 0));
+                                 (answers ? 1 : 0) + (events ? 1 : 0));
     for (size_t i = 0; i < reply->number_count; i++) {
         wire_pack_text(packer, reply->numbers[i].name);
         msgpack_pack_uint64(packer, reply->numbers[i].value);
@@ -119,6 +123,9 @@ static void pack_result(msgpack_packer *packer, const struct lkv_msg *reply) {
     }
     if (leases) {
         pack_leases(packer, reply);
+    }
+    if (events) {
+        wire_pack_events(packer, reply);
     }
 }
 
@@ -224,7 +231,7 @@ static int read_text(const char *name, struct slice text, struct lkv_msg *reply)
     return 0;
 }
 
-static bool read_item(const msgpack_object *object, struct kv_item *out) {
+bool wire_as_item(const msgpack_object *object, struct kv_item *out) {
     const msgpack_object *parts;
     uint32_t count;
     uint64_t lease;
@@ -240,8 +247,7 @@ static bool read_item(const msgpack_object *object, struct kv_item *out) {
     return good;
 }
 
-/* The items' bytes move with a copy of the frame. */
-static void rebase(struct slice *bytes, const uint8_t *from, const uint8_t *to) {
+void wire_rebase(struct slice *bytes, const uint8_t *from, const uint8_t *to) {
     bytes->data = bytes->size > 0 ? to + (bytes->data - from) : to;
 }
 
@@ -261,12 +267,12 @@ int wire_read_items(const msgpack_object *object, const struct wire_bytes *bytes
     }
     for (; *out_count < count; ++*out_count) {
         struct kv_item *item = &(*items)[*out_count];
-        if (!read_item(&at[*out_count], item)) {
+        if (!wire_as_item(&at[*out_count], item)) {
             *item = (struct kv_item){0};
             return LKV_EPROTOCOL;
         }
-        rebase(&item->key, bytes->frame, bytes->copy);
-        rebase(&item->value, bytes->frame, bytes->copy);
+        wire_rebase(&item->key, bytes->frame, bytes->copy);
+        wire_rebase(&item->value, bytes->frame, bytes->copy);
     }
     return 0;
 }
@@ -320,7 +326,7 @@ static int read_records(const msgpack_object *object, struct slice frame, struct
         if (!read_record(&at[reply->record_count], record)) {
             return LKV_EPROTOCOL;
         }
-        rebase(&record->data, frame.data, reply->backing->data);
+        wire_rebase(&record->data, frame.data, reply->backing->data);
     }
     return 0;
 }
@@ -420,6 +426,9 @@ static int read_pair(const msgpack_object_kv *pair, struct slice frame, struct l
     }
     if (slice_equal(name, slice_text(answers_name))) {
         return read_answers(&pair->val, frame, reply);
+    }
+    if (slice_equal(name, slice_text(wire_events_name))) {
+        return wire_read_events(&pair->val, frame, reply);
     }
     const char *known = msg_known_name(name);
     uint64_t number;

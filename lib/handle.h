@@ -5,6 +5,7 @@
 #include "lib/options.h"
 #include "lib/request.h"
 #include "lib/tail.h"
+#include "lib/watch.h"
 
 #include <pthread.h>
 
@@ -58,6 +59,7 @@ struct lkv {
     struct view_list views;
     struct lease_list leases;
     struct tails tails;
+    struct watches watches;
 };
 
 /* lib/queue.c: a message for a queue, any thread; takes it. */

@@ -106,6 +106,19 @@ struct lkv_member {
     const void *reserved[4]; /* NULL: room for what later versions know of a member */
 };
 
+enum lkv_event_type { LKV_EVENT_PUT = 0, LKV_EVENT_DELETE = 1 };
+
+/* One change of a key, told by a watch. Its bytes are valid until the message is freed. */
+struct lkv_event {
+    enum lkv_event_type type;
+    /* What was written; mod_rev is the revision of the change. Of a delete: the key and mod_rev, and
+     * nothing else (version 0). */
+    struct lkv_kv kv;
+    /* With LKV_WATCH_PREVIOUS: what was there before; version 0: nothing was, or (kv.version is not
+     * 1) it has been compacted, which can be so only at the oldest revision that is kept. */
+    struct lkv_kv previous;
+};
+
 /* One record of the log itself (model=log). Its bytes are valid until the message is freed. */
 struct lkv_record {
     uint64_t index; /* rises from record to record; the cluster's own entries leave gaps */
@@ -241,13 +254,14 @@ LKV_API struct lkv_msg *lkv_queue_next(struct lkv_queue *queue, int64_t timeout_
  * take them first. */
 LKV_API void lkv_queue_free(struct lkv_queue *queue);
 
-/* The numbers between are kept: for events of watches, for room to write again. */
+/* The number between is kept: for room to write again. */
 enum lkv_kind {
     LKV_REPLY = 0,      /* the final message of a submit; and what blocking calls give */
+    LKV_EVENTS = 1,     /* of lkv_watch */
     LKV_RECORDS = 2,    /* of lkv_log_tail */
     LKV_ROLE = 3,       /* of lkv_role_watch */
     LKV_LEASE_LOST = 4, /* of lkv_lease_open */
-    LKV_END = 6         /* the final message of lkv_log_tail */
+    LKV_END = 6         /* the final message of lkv_log_tail and lkv_watch */
 };
 
 /* Where it comes from, and with that what is in it. */
@@ -272,12 +286,13 @@ LKV_API bool lkv_msg_u64(const struct lkv_msg *msg, const char *name, uint64_t *
  * message is freed. */
 LKV_API const char *lkv_msg_str(const struct lkv_msg *msg, const char *name);
 
-/* How many key/value items or records the message has. */
+/* How many key/value items, events or records the message has. */
 LKV_API size_t lkv_msg_count(const struct lkv_msg *msg);
 
-/* The i-th item, record or member, from 0; false past the end. What it points to is valid until the
- * message is freed. */
+/* The i-th item, event, record or member, from 0; false past the end. What it points to is valid
+ * until the message is freed. */
 LKV_API bool lkv_msg_kv(const struct lkv_msg *msg, size_t i, struct lkv_kv *out);
+LKV_API bool lkv_msg_event(const struct lkv_msg *msg, size_t i, struct lkv_event *out);
 LKV_API bool lkv_msg_record(const struct lkv_msg *msg, size_t i, struct lkv_record *out);
 LKV_API bool lkv_msg_member(const struct lkv_msg *msg, size_t i, struct lkv_member *out);
 
@@ -636,6 +651,54 @@ LKV_API LKV_CHECK int lkv_lease_open(struct lkv *db, int64_t ttl_ms, struct lkv_
  * itself). Its message may be in the queue already; none follows. Returns 0 also when it had ended,
  * or why the cluster could not be told. */
 LKV_API int lkv_lease_close(struct lkv *db, int64_t id, int64_t timeout_ms);
+/* ------------------------------------------------------------------ watches
+ *
+ * Every change of a key is an event. A watch tells those of a range: each once, in the order of
+ * their revisions (within one revision in the order of its operations), without a gap, from a
+ * revision on that the caller names. Where a client's node is lost, or a leader, it goes on by
+ * itself from where it was, at any node; never at one that has not seen yet what it has told.
+ *
+ *   Whole      All events of one revision are in one message. One that is too large for that (about
+ *              256 KiB of keys, values and 128 bytes for each event, or one event) comes in parts:
+ *              every message but its last has the number "partial" 1, and ends inside of revision
+ *              "next".
+ *   From       `rev` is the first revision that is told. One in the future waits until it has come.
+ *              0: the next one that the node that answers first will see. The first message of a
+ *              watch, perhaps without events, says that it has begun: what is changed after it is
+ *              told. So a program reads a range, and watches it from the "rev" of that answer + 1.
+ *   Slow       Messages that have not been freed hold at most about LKV_WATCH_CREDIT_BYTES for each
+ *              watch; freeing them lets it go on. What it has not told yet is kept nowhere but in
+ *              the history, so however slow a reader is, it costs no memory. When a compaction has
+ *              overtaken it, it ends with LKV_ECOMPACTED and the oldest revision in "first".
+ *   Kept       History begins at "feature_level" 2 (lkv_status), and reaches back to the last
+ *              compaction. A compaction to revision R leaves R itself to be watched, with its
+ *              deletes.
+ */
+enum { LKV_WATCH_CREDIT_BYTES = 1024 * 1024 };
+
+enum lkv_watch_flags {
+    LKV_WATCH_KEY = 1,        /* the one key `from`; `to` is ignored */
+    LKV_WATCH_PREVIOUS = 2,   /* events have what was there before */
+    LKV_WATCH_NO_PUTS = 4,    /* deletes only */
+    LKV_WATCH_NO_DELETES = 8, /* puts only */
+    LKV_WATCH_PROGRESS = 16   /* while nothing happens a message without events each 10 seconds */
+};
+
+/* From now on the events of the keys [from, to) arrive on the queue, as LKV_EVENTS messages; empty
+ * `from`: from the first key; empty `to`: to the last one (lkv_prefix_end makes it of a prefix).
+ * Numbers of each message: "rev" (everything up to it has been told), "next" (the revision to go on
+ * from: what another lkv_watch, also by another program, is to be given), "partial" (0 or 1: then a
+ * new watch from "next" tells that revision from its beginning).
+ * The watch ends with one LKV_END, numbers "next" and perhaps "first", whose rc tells why:
+ * LKV_ECANCELED (lkv_cancel), LKV_ECLOSED, LKV_ECOMPACTED (not all from "next" on is kept; number
+ * "first": the oldest revision that is), LKV_EUNSUPPORTED (model=log; or no history
+ * for 10 seconds, see "Kept"), LKV_EBUSY (a client's: 16,384 watches on one connection),
+ * LKV_ESTOPPED, LKV_ENOMEM.
+ * Ownership: copies the keys; the queue must outlive the watch. Freed messages may be those of an
+ * ended watch. Thread: any. Errors: LKV_EINVAL, LKV_ETOOLARGE.
+ * Source of the semantics: etcd's watch, with whole revisions. */
+LKV_API LKV_CHECK int lkv_watch(struct lkv *db, struct lkv_bytes from, struct lkv_bytes to,
+                                uint64_t rev, int flags, struct lkv_queue *queue, void *tag);
 
 /* ------------------------------------------------------------------ conditions and transactions
  *
@@ -926,8 +989,8 @@ enum lkv_tail_flags {
 LKV_API LKV_CHECK int lkv_log_tail(struct lkv *db, uint64_t from, size_t credit_bytes, int flags,
                                    struct lkv_queue *queue, void *tag);
 
-/* Ends the tails with this tag: their LKV_END is owed, with LKV_ECANCELED. What was submitted is
- * not taken back. Errors: LKV_ENOENT (no tail has it). */
+/* Ends the tails and watches with this tag: their LKV_END is owed, with LKV_ECANCELED. What was
+ * submitted is not taken back. Errors: LKV_ENOENT (no tail or watch has it). */
 LKV_API int lkv_cancel(struct lkv *db, void *tag);
 
 /* Where the i-th record's bytes lie on disk: for sendfile, copy_file_range, splice. The descriptor

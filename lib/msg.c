@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "lib/events.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,7 +57,9 @@
     X("lease")            \
     X("leases")           \
     X("ttl_ms")           \
-    X("remaining_ms")
+    X("remaining_ms")     \
+    X("next_sub")         \
+    X("partial")
 
 const char *msg_known_name(struct slice name) {
     /* The compiler knows each size, so that almost all of this compares one number. */
@@ -178,6 +181,7 @@ static void drop_items(struct lkv_msg *msg) {
     msg->lease_count = 0;
     msg_drop_records(msg);
     msg_drop_answer(msg);
+    msg_drop_events(msg);
     if (msg->backing != NULL) {
         mem_free(msg->range.items);
         blob_unref(msg->backing);
@@ -244,9 +248,10 @@ const char *lkv_msg_str(const struct lkv_msg *msg, const char *name) {
 }
 
 size_t lkv_msg_count(const struct lkv_msg *msg) {
+    size_t others = msg->event_count > 0 ? msg->event_count : msg->range.count;
     return msg->record_count > 0  ? msg->record_count
            : msg->lease_count > 0 ? msg->lease_count
-                                  : msg->range.count;
+                                  : others;
 }
 
 struct lkv_kv msg_kv_of(const struct kv_item *item) {

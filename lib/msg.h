@@ -3,7 +3,7 @@
 #define LIB_MSG_H
 
 #include "base/list.h"
-#include "kv/kv.h"
+#include "kv/watch.h"
 #include "lib/ledgerkv.h"
 
 #include <stdarg.h>
@@ -53,6 +53,8 @@ struct lkv_msg {
     size_t record_count;
     struct lkv_lease *leases; /* owned */
     size_t lease_count;
+    struct kv_event *events; /* owned array; as `range`: pinned, or in `backing` */
+    size_t event_count;
     struct msg_extents *extents; /* owned; NULL: the records lie in no file that we know */
     void (*on_free)(void *arg, struct lkv_msg *msg); /* any thread; role messages */
     void *on_free_arg;

@@ -109,6 +109,7 @@ static void turn_round(struct node *node) {
         node_read_serve(node);
         node_lease_turn(node);
         node_log_serve(node);
+        node_watch_serve(node);
         node_repair_serve(node);
         node_write_flush(node); /* what applying and reading made the core write */
         node_image_receive_turn(node);
@@ -277,6 +278,11 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     list_init(&node->once_waits);
     atomic_init(&node->spare_wanted, true);
     tails_init(&node->handle.tails);
+    watches_init(&node->handle.watches);
+    list_init(&node->watch_all);
+    list_init(&node->watch_waits);
+    list_init(&node->watch_asks);
+    deadlines_init(&node->watch_deadlines, node_now(node));
     node->handle.timeout_ms = options->timeout_ms;
     node->handle.key_bytes_max = options->key_bytes_max;
     node->handle.value_bytes_max = options->value_bytes_max;

@@ -18,7 +18,9 @@
 #include "base/net.h"
 #include "kv/command.h"
 #include "kv/kv.h"
+#include "kv/watch.h"
 #include "lib/agreement.h"
+#include "lib/deadlines.h"
 #include "lib/founding.h"
 #include "lib/handle.h"
 #include "lib/inbox.h"
@@ -337,6 +339,13 @@ struct node {
     struct scrub scrub;
     struct reread reread;
 
+    /* Model kv: questions for events (lib/node_watch.c). */
+    struct kv_watches *watches;   /* owned; NULL: model log */
+    struct list_link watch_all;   /* all of them */
+    struct list_link watch_waits; /* requests: there is no history yet */
+    struct list_link watch_asks;  /* requests that are answered when they have seen what there is */
+    struct deadlines watch_deadlines; /* of all */
+
     /* Model log. */
     struct ledger ledger;
     uint64_t image_visible; /* of the newest image */
@@ -557,6 +566,14 @@ void node_once_refused(struct node *node); /* the run in submits was not appende
 void node_once_turn(struct node *node);    /* applied or role may have moved */
 uint64_t node_once_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
 void node_once_close(struct node *node);
+
+/* lib/node_watch.c */
+MUST_USE int node_watch_open(struct node *node);
+void node_watch_close(struct node *node); /* nobody watches any more */
+void node_watch(struct node *node, struct request *request);
+void node_watch_serve(struct node *node); /* after applied has moved, or the state was replaced */
+uint64_t node_watch_expire(struct node *node, uint64_t now_ns); /* earliest deadline left */
+void node_watch_fail_all(struct node *node, int rc, const char *text);
 
 /* lib/node_log.c: reads of the log itself */
 void node_log_read(struct node *node, struct request *request);

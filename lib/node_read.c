@@ -427,6 +427,7 @@ uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
 
 void node_read_fail_all(struct node *node, int rc, const char *text) {
     node_log_fail_all(node, rc, text);
+    node_watch_fail_all(node, rc, text);
     node_repair_fail_all(node, rc, text);
     if (node->closing) {
         node_view_drop_all(node);

@@ -16,7 +16,8 @@ enum { PARK_RETRY_MS = 50 };
 int node_submit(struct lkv *handle, struct request *request) {
     struct node *node = (struct node *)handle;
     size_t before = atomic_fetch_add(&node->held_bytes, request->cost);
-    if (before > 0 && before + request->cost > node->options.inflight_bytes_max) {
+    bool counts = request->cost > 0; /* one that only waits, as a watch's does, ends nothing */
+    if (counts && before > 0 && before + request->cost > node->options.inflight_bytes_max) {
         atomic_fetch_sub(&node->held_bytes, request->cost);
         return LKV_EBUSY;
     }
@@ -215,7 +216,8 @@ static bool fits_model(const struct node *node, const struct request *request) {
     case REQUEST_LEASE_TTL:
     case REQUEST_LEASE_LIST:
     case REQUEST_VIEW_OPEN:
-    case REQUEST_VIEW_CLOSE: return node->identity.model != MODEL_LOG;
+    case REQUEST_VIEW_CLOSE:
+    case REQUEST_WATCH: return node->identity.model != MODEL_LOG;
     case REQUEST_APPEND:
     case REQUEST_LOG_READ:
     case REQUEST_LOG_SPAN:
@@ -258,6 +260,8 @@ void node_route(struct node *node, struct request *request) {
         node_log_read(node, request); /* the same */
     } else if (node->stop_rc != 0) {
         refuse_stopped(node, request);
+    } else if (request->op == REQUEST_WATCH) {
+        node_watch(node, request);
     } else if (request->op == REQUEST_LOG_HOLD) {
         node_hold(node, request);
     } else if (node->offline && is_write(request)) {
@@ -593,9 +597,9 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
     if (now_ns >= node->next_expiry_ns) {
         uint64_t earliest = pending_expire(&node->pending, now_ns);
         expire_parked(node, now_ns, &earliest);
-        uint64_t others[] = {node_read_expire(node, now_ns), node_once_expire(node, now_ns),
-                             node_hold_expire(node, now_ns), node_digest_expire(node, now_ns),
-                             node_lease_expire(node, now_ns)};
+        uint64_t others[] = {node_read_expire(node, now_ns),  node_once_expire(node, now_ns),
+                             node_hold_expire(node, now_ns),  node_digest_expire(node, now_ns),
+                             node_lease_expire(node, now_ns), node_watch_expire(node, now_ns)};
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
             earliest = others[i] < earliest ? others[i] : earliest;
         }

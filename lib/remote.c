@@ -293,6 +293,7 @@ static enum wire_method method_of(enum request_op op) {
     case REQUEST_LEASE_KEEP: return WIRE_LEASE_KEEP;
     case REQUEST_LEASE_TTL: return WIRE_LEASE_TTL;
     case REQUEST_LEASE_LIST: return WIRE_LEASE_LIST;
+    case REQUEST_WATCH: return WIRE_WATCH;
     case REQUEST_LOG_HOLD: break; /* a node's own */
     }
     return WIRE_PING;
@@ -316,6 +317,8 @@ static struct wire_call call_of(const struct remote *remote, const struct reques
                               .acked_below = request->acked_below,
                               .refusals = remote->refused_appends,
                               .from = request->from,
+                              .from_sub = request->from_sub,
+                              .watch_flags = request->watch_flags,
                               .bytes_max = request->bytes_max,
                               .wait = request->wait,
                               .limit = request->limit,

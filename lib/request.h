@@ -24,6 +24,7 @@ enum request_op {
     REQUEST_LOG_READ,
     REQUEST_LOG_SPAN,
     REQUEST_LOG_HOLD,     /* a node's own; key: the name */
+    REQUEST_WATCH,        /* the first events of [key, end) from a place on */
     REQUEST_SESSION_KEEP, /* the leader is to know that `session` lives on */
     REQUEST_LEASE_KEEP,   /* the same of `lease` */
     REQUEST_LEASE_TTL, /* what is left of `lease`; at most `limit` of its keys, from behind `key` on */
@@ -55,7 +56,7 @@ struct request {
     uint64_t view_age_ms;      /* REQUEST_VIEW_OPEN */
     uint64_t view;             /* REQUEST_VIEW_CLOSE */
     struct blob *bytes;        /* owned; what key and end point into (reads) */
-    struct slice key, end;     /* REQUEST_GET: key; REQUEST_RANGE: [key, end) */
+    struct slice key, end;     /* REQUEST_GET: key; REQUEST_RANGE, REQUEST_WATCH: [key, end) */
     struct blob *command;      /* owned; REQUEST_WRITE */
     uint64_t session; /* writes, appends, REQUEST_SESSION_KEEP: that it belongs to; 0: none */
 
@@ -76,10 +77,17 @@ struct request {
     uint32_t records_crc;  /* REQUEST_APPEND in a session: once_crc */
     uint64_t order;   /* REQUEST_APPEND: rises with the submits of one node or client; 0: not yet */
     uint64_t in_term; /* REQUEST_APPEND: 0, or the only term in which it may be appended */
-    uint64_t from;    /* REQUEST_LOG_READ, REQUEST_LOG_HOLD: index */
-    size_t bytes_max; /* REQUEST_LOG_READ */
-    bool wait;        /* REQUEST_LOG_READ: answered when there is a record, or at the deadline */
-    size_t cost;      /* bytes that count against queue limits */
+    uint64_t
+        from; /* REQUEST_LOG_READ, REQUEST_LOG_HOLD: index; REQUEST_WATCH: revision, 0: the next */
+    uint32_t from_sub; /* REQUEST_WATCH: number of the change within that revision */
+    int watch_flags;   /* REQUEST_WATCH: enum lkv_watch_flags */
+    const atomic_bool
+        *unwanted; /* REQUEST_WATCH: NULL, or whether nobody wants the answer any more */
+    struct node_watch *watching; /* REQUEST_WATCH: the node's, that waits for it */
+    size_t bytes_max;            /* REQUEST_LOG_READ, REQUEST_WATCH */
+    /* REQUEST_LOG_READ, REQUEST_WATCH: answered when there is a record or an event, or at the deadline */
+    bool wait;
+    size_t cost;           /* bytes that count against queue limits */
     atomic_size_t *held;   /* NULL, or where the cost is counted until the request finishes */
     uint64_t deadline_ns;  /* of the loop's clock; UINT64_MAX: none */
     struct lkv_msg *reply; /* owned until finish */

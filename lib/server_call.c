@@ -207,6 +207,22 @@ static int fill_view(const struct wire_call *call, struct request *request, stru
     return 0;
 }
 
+static int fill_watch(const struct wire_call *call, const struct limits *limits,
+                      struct request *request, struct reason *why) {
+    int rc = limits_check_end(limits, call->key, true, why);
+    rc = rc == 0 ? limits_check_end(limits, call->end, true, why) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    request->from = call->from;
+    request->from_sub = call->from_sub;
+    request->watch_flags = call->watch_flags;
+    request->bytes_max = call->bytes_max < SIZE_MAX ? (size_t)call->bytes_max : SIZE_MAX;
+    request->wait = call->wait;
+    rc = request_set_keys(request, call->key, call->end);
+    return rc == 0 ? 0 : out_of_memory(why);
+}
+
 /* ------------------------------------------------------------------ both */
 
 static enum request_op op_of(enum wire_method method) {
@@ -226,6 +242,7 @@ static enum request_op op_of(enum wire_method method) {
     case WIRE_LEASE_LIST: return REQUEST_LEASE_LIST;
     case WIRE_LEASE_GRANT:
     case WIRE_LEASE_REVOKE:
+    case WIRE_WATCH: return REQUEST_WATCH;
     case WIRE_PING:
     case WIRE_PUT:
     case WIRE_DELETE:
@@ -253,6 +270,7 @@ static int fill(const struct wire_call *call, const struct limits *limits, struc
         request->wait = call->wait;
         break;
     case WIRE_LOG_SPAN: request->how = call->how; break;
+    case WIRE_WATCH: return fill_watch(call, limits, request, why);
     case WIRE_SESSION_KEEP: return fill_keep(call, request, why);
     case WIRE_VIEW_OPEN: return fill_view(call, request, why);
     case WIRE_VIEW_CLOSE: request->view = call->view; break;
@@ -277,6 +295,7 @@ static size_t reply_bytes(const struct request *request) {
     case REQUEST_VIEW_OPEN:
     case REQUEST_VIEW_CLOSE:
     case REQUEST_LEASE_KEEP:
+    case REQUEST_WATCH: /* counted by itself: server_conn.c */
     case REQUEST_LOG_HOLD: return 0;
     case REQUEST_LEASE_TTL:
     case REQUEST_LEASE_LIST: return LEASE_REPLY_BYTES;

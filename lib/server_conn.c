@@ -21,8 +21,11 @@ enum {
     WORK_PAGES_MAX = 4, /* ranges being read: finished, each may have to wait for a slow reader */
     WORK_BYTES_MAX = 16 * 1024 * 1024,   /* cost of a connection's requests; then it pauses */
     INPUT_BYTES_MAX = 256 * 1024 * 1024, /* beginnings of frames, of all connections together */
-    SLOW_S = 10,                         /* a frame's first bytes, or a client that takes nothing */
-    SLOW_BYTES_PER_S = 64 * 1024         /* of the rest of a frame */
+    WATCHES_MAX =
+        16384, /* of a connection; all together are answered with at most about so much: */
+    WATCHES_BYTES_MAX = 16 * 1024 * 1024,
+    SLOW_S = 10,                 /* a frame's first bytes, or a client that takes nothing */
+    SLOW_BYTES_PER_S = 64 * 1024 /* of the rest of a frame */
 };
 
 /* ------------------------------------------------------------------ life of a connection */
@@ -129,6 +132,7 @@ static void on_finish(struct request *request) {
     conn->pending--;
     conn->work_bytes -= request->cost;
     conn->work_pages -= request->op == REQUEST_RANGE;
+    conn->watches -= request->op == REQUEST_WATCH;
     if (conn->net == NULL) {
         conn_release(conn);
         return;
@@ -159,6 +163,20 @@ static bool overtakes(const struct server_conn *conn, const struct wire_call *ca
            call->refusals != conn->refused_appends;
 }
 
+/* Many watches that wait are no work, but all may be answered at once: each gets its share of what such answers may
+ * pin while the client does not read. */
+static bool admit_watch(struct server_conn *conn, struct request *request) {
+    size_t share = WATCHES_BYTES_MAX / (conn->watches + 1);
+    if (conn->watches >= WATCHES_MAX) {
+        return false;
+    }
+    if (request->bytes_max == 0 || request->bytes_max > share) {
+        request->bytes_max = share;
+    }
+    request->cost = 0;
+    return true;
+}
+
 static int submit(struct server_conn *conn, const struct wire_call *call, struct reason *why) {
     struct server *server = conn->server;
     struct request *request;
@@ -176,16 +194,22 @@ static int submit(struct server_conn *conn, const struct wire_call *call, struct
     request->owner = conn;
     request->place = request->op == REQUEST_APPEND ? &conn->appends : NULL;
     request->tag = (void *)(uintptr_t)call->number;
+    if (request->op == REQUEST_WATCH && !admit_watch(conn, request)) {
+        request_free(request);
+        return reason_set(why, LKV_EBUSY, "this connection has %d watches already", WATCHES_MAX);
+    }
     size_t cost = request->cost;
-    bool page = request->op == REQUEST_RANGE;
+    bool page = request->op == REQUEST_RANGE, watch = request->op == REQUEST_WATCH;
     conn->pending++;
     conn->work_bytes += cost;
     conn->work_pages += page;
+    conn->watches += watch;
     rc = server->host.submit(server->host.arg, request);
     if (rc != 0) {
         conn->pending--;
         conn->work_bytes -= cost;
         conn->work_pages -= page;
+        conn->watches -= watch;
         request_free(request);
     }
     return rc;

@@ -52,6 +52,7 @@ struct server_conn {
     size_t pending;        /* requests in work */
     size_t work_bytes;     /* their cost */
     size_t work_pages;     /* of them, ranges */
+    size_t watches;        /* of them, watches: they wait, and do not keep it from being read */
     struct list_link held; /* finished replies that wait for room, number in the tag */
     uint64_t refused_appends;
     int refused_rc;              /* of what is behind the last of them */

@@ -15,10 +15,12 @@ static struct kv_options options_of(const struct node *node) {
 static int open_state(struct node *node, struct reason *why) {
     struct kv_options options = options_of(node);
     int rc = kv_open(&node->kv, &options);
+    rc = rc == 0 ? node_watch_open(node) : rc;
     return rc == 0 ? 0 : reason_set(why, rc, "no memory for the state machine");
 }
 
 static void close_state(struct node *node) {
+    node_watch_close(node);
     kv_close(node->kv);
     node->kv = NULL;
 }

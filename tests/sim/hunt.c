@@ -169,6 +169,9 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            " of an older state\n",
            counts->past_reads, counts->past_refusals, counts->views, counts->views_old,
            counts->view_items, counts->bounded, counts->bounded_old);
+    printf("%" PRIu64 " watches were told %" PRIu64 " events, %" PRIu64
+           " were overtaken by compactions\n",
+           counts->watches, counts->watched, counts->overtaken);
     if (counts->undecided > 0) {
         printf("%" PRIu64 " histories were too wide to be judged without their indices\n",
                counts->undecided);

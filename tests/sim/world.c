@@ -1,4 +1,5 @@
 #include "tests/sim/world_call.h"
+#include "tests/sim/world_watch.h"
 
 #include "base/assert.h"
 
@@ -182,6 +183,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_remote = prng_of(plan->seed ^ UINT64_C(0xc11ec11ec11ec11e));
     world->prng_read = prng_of(plan->seed ^ UINT64_C(0x4ead4ead4ead4ead));
     world->prng_lease = prng_of(plan->seed ^ UINT64_C(0x1ea51ea51ea51ea5));
+    world->prng_watch = prng_of(plan->seed ^ UINT64_C(0x3a7c43a7c43a7c41));
     world->prng_more = prng_of(plan->seed ^ UINT64_C(0x303e303e303e303e));
     world->prng_rot = prng_of(plan->seed ^ UINT64_C(0x7077077070770770));
     list_init(&world->ops);
@@ -209,6 +211,7 @@ void sim_world_free(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.clients; i++) {
         sim_log_fini(&world->clients[i]);
         sim_view_fini(&world->clients[i]);
+        sim_watch_fini(&world->clients[i]);
     }
     sim_net_fini(&world->net);
     ASSERT(world->op_count == 0);

@@ -157,6 +157,22 @@ struct sim_tail {
     uint64_t opened;
 };
 
+enum { SIM_WATCH_KEPT = 3 };
+
+/* A client that watches. */
+struct sim_watch {
+    struct lkv_queue *queue; /* owned */
+    bool open, begun;
+    struct sim_remote *remote; /* whose handle it is of; NULL: of that of a node */
+    unsigned node;
+    uint32_t from, to; /* keys [from, to) */
+    bool to_last;
+    int flags;
+    uint64_t due; /* the first revision of which it has not been told all; 0: the next */
+    uint64_t told[SIM_KEYS_MAX / 64];     /* keys of that one that it has been told */
+    struct lkv_msg *kept[SIM_WATCH_KEPT]; /* owned: not freed yet */
+};
+
 enum sim_node_state { SIM_DOWN, SIM_UP, SIM_CLOSING };
 
 struct sim_world;
@@ -248,6 +264,7 @@ struct sim_client {
     struct sim_doubt doubts[SIM_DOUBTS_MAX]; /* writes in the session without an answer */
     int64_t lease;                           /* 0: none */
     struct sim_tail tail;                    /* log mode */
+    struct sim_watch watch;
     struct sim_paging paging;
     struct sim_view view;
 };
@@ -262,8 +279,9 @@ struct sim_counts {
     uint64_t writes[16], writes_refused; /* of SIM_CHANGE, by shape; that had no effect */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
     uint64_t views, view_items, views_old, bounded, bounded_old;
-    uint64_t compared;  /* verdicts of nodes on their own states */
-    uint64_t undecided; /* histories beyond the limits of the black-box judge */
+    uint64_t compared;                    /* verdicts of nodes on their own states */
+    uint64_t undecided;                   /* histories beyond the limits of the black-box judge */
+    uint64_t watches, watched, overtaken; /* opened; events; ended by a compaction */
     uint64_t records, voids, tailed, truncated, held, drops;
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
     uint64_t slow_disks;
@@ -276,7 +294,7 @@ struct sim_world {
     struct sim_time time;
     struct sim_net net;
     struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more,
-        prng_read, prng_lease;
+        prng_read, prng_lease, prng_watch;
     int64_t next_lease;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];

@@ -195,6 +195,7 @@ static bool call_may(const struct wire_call *call) {
     case WIRE_LEASE_KEEP:
     case WIRE_LEASE_TTL:
     case WIRE_LEASE_LIST:
+    case WIRE_WATCH:
     case WIRE_LOG_READ:
     case WIRE_LOG_SPAN: break;
     }

@@ -1,6 +1,7 @@
 /* Clients, and what is checked of each answer: index order against real time, values against the
  * model, one final message each. */
 #include "tests/sim/world_call.h"
+#include "tests/sim/world_watch.h"
 
 #include "base/assert.h"
 #include "base/crc.h"
@@ -567,6 +568,8 @@ static void fire_client(struct sim_event *event) {
     struct sim_remote *remote = sim_remote_draw(client);
     if (world->plan.log_mode) {
         sim_log_follow(client, remote);
+    } else {
+        sim_watch_follow(client, remote);
     }
     bool runs = remote != NULL ? remote->client != NULL : node->state == SIM_UP && !node->dying;
     if (runs && client->in_flight < world->plan.depth) {

@@ -92,6 +92,7 @@ void sim_node_crash(struct sim_node *node, bool power) {
     sim_loop_drain(&node->loop);
     tails_close(&node->node->handle.tails);
     views_detach(&node->node->handle);
+    watches_close(&node->node->handle.watches);
     node_destroy(node->node);
     node->node = NULL;
     end_of_life(node);
@@ -106,6 +107,7 @@ static void fire_death(struct sim_event *event) {
         int rc = node->node->stop_rc;
         tails_close(&node->node->handle.tails);
         views_detach(&node->node->handle);
+        watches_close(&node->node->handle.watches);
         node_destroy(node->node);
         node->node = NULL;
         sim_host_down(&world->net.hosts[node->number], false);

@@ -1,5 +1,6 @@
 /* One seed from its founding to its end. */
 #include "tests/sim/world.h"
+#include "tests/sim/world_watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,6 +94,7 @@ static void converge(struct sim_world *world) {
         sim_explain(world, "no agreement", limit_ms);
     }
     sim_check_end(world);
+    sim_watch_settle(world);
     if (!sim_world_failed(world) && !sim_put_ok(world, 1)) {
         sim_explain(world, "no write", 5000);
     }

@@ -12,7 +12,8 @@ from typing import Iterator
 
 DOCUMENT = "docs/TESTING.md"
 HEADER = "lib/ledgerkv.h"
-ENUMS = ("lkv_read", "lkv_range_flags", "lkv_order", "lkv_tail_flags", "lkv_op", "lkv_write_flags")
+ENUMS = ("lkv_read", "lkv_range_flags", "lkv_order", "lkv_tail_flags", "lkv_op", "lkv_write_flags",
+         "lkv_watch_flags")
 BEGIN, END = "<!-- workload -->", "<!-- /workload -->"
 
 

@@ -79,6 +79,7 @@ static void answer(struct host *host, struct request *request) {
     case REQUEST_LEASE_KEEP:
     case REQUEST_LEASE_TTL:
     case REQUEST_LEASE_LIST:
+    case REQUEST_WATCH:
     case REQUEST_LOG_HOLD: msg_set_rc(request->reply, LKV_EUNSUPPORTED, NULL); break;
     }
     request_finish(request);

@@ -293,22 +293,23 @@ Test(kv_watch, revisions_are_whole_or_said_to_be_in_parts) {
     transact(&rig);                /* 3: "b" "a" "c" */
     must_put(&rig.feed, "d", "4"); /* 4 */
     static const struct {
-        size_t bytes_max;
+        size_t events_max, bytes_max;
         struct {
             const char *events;
             bool partial;
         } parts[7];
     } cases[] = {
-        {4, {{"c=0@2", false}, {"b=1@3 a=2@3", true}, {"-c@3 d=4@4", false}}},
-        {5, {{"c=0@2", false}, {"b=1@3 a=2@3 -c@3", false}, {"d=4@4", false}}},
-        {6, {{"c=0@2", false}, {"b=1@3 a=2@3 -c@3", false}, {"d=4@4", false}}},
-        {7, {{"c=0@2 b=1@3 a=2@3 -c@3", false}, {"d=4@4", false}}},
-        {9, {{"c=0@2 b=1@3 a=2@3 -c@3 d=4@4", false}}},
-        {1,
+        {2, 9, {{"c=0@2", false}, {"b=1@3 a=2@3", true}, {"-c@3 d=4@4", false}}},
+        {3, 9, {{"c=0@2", false}, {"b=1@3 a=2@3 -c@3", false}, {"d=4@4", false}}},
+        {4, 7, {{"c=0@2 b=1@3 a=2@3 -c@3", false}, {"d=4@4", false}}},
+        {4, 6, {{"c=0@2", false}, {"b=1@3 a=2@3 -c@3", false}, {"d=4@4", false}}},
+        {5, 9, {{"c=0@2 b=1@3 a=2@3 -c@3 d=4@4", false}}},
+        {0,
+         1,
          {{"c=0@2", false}, {"b=1@3", true}, {"a=2@3", true}, {"-c@3", false}, {"d=4@4", false}}}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct kv_watch watch = watch_of("", "", 2);
-        watch.bytes_max = cases[i].bytes_max;
+        watch.bytes_max = cases[i].bytes_max + cases[i].events_max * KV_WATCH_EVENT_BYTES;
         for (size_t part = 0; cases[i].parts[part].events != NULL; part++) {
             take(&rig, &watch);
             expect(&watch, cases[i].parts[part].events);
@@ -399,7 +400,7 @@ Test(kv_watch, waits_for_a_cluster_that_has_history) {
     must_put(&rig.feed, "a", "1");
     struct kv_watch watch = watch_of("", "", 0);
     cr_assert(kv_watch_join(rig.watches, &watch));
-    cr_assert_eq(watch.rc, LKV_EVERSION);
+    cr_assert_eq(watch.rc, LKV_EUNSUPPORTED);
     struct blob *level = feature_encode(KV_LEVEL_HISTORY);
     cr_assert_eq(feed_entry(&rig.feed, ENTRY_FEATURE, level), 0);
     blob_unref(level);

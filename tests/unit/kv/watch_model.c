@@ -253,7 +253,7 @@ static void begin(struct world *world, struct watcher *reader) {
     watch->no_puts = prng_below(prng, 6) == 0;
     watch->no_deletes = prng_below(prng, 6) == 0;
     watch->previous = prng_below(prng, 2) == 0;
-    watch->bytes_max = prng_below(prng, 2) == 0 ? prng_below(prng, 40) : 0;
+    watch->bytes_max = prng_below(prng, 2) == 0 ? prng_below(prng, 5 * KV_WATCH_EVENT_BYTES) : 0;
     uint64_t from = watch->next.revision != 0 ? watch->next.revision : world->revision + 1;
     while (reader->at < world->count && world->changes[reader->at].revision < from) {
         reader->at++;

@@ -1,5 +1,6 @@
 /* Frames of somebody who is wrong in one place, or that meet no memory: read, or refused with a reason. */
 #include "base/mem.h"
+#include "lib/events.h"
 #include "lib/wire_input.h"
 #include "tests/support/malloc_fail.h"
 #include "tests/unit/lib/wire_fixture.h"
@@ -92,6 +93,17 @@ Test(lib_client_wire_bytes, the_answers_of_a_transaction_have_these_bytes) {
     lkv_msg_free(msg);
 }
 
+static struct lkv_msg *events(void) {
+    struct lkv_msg *msg = msg_new(LKV_REPLY, NULL);
+    struct kv_event *made = mem_calloc(3, sizeof(*made));
+    for (int i = 0; i < 3; i++) {
+        made[i].item = (struct kv_item){.key = slice_text("k"), .mod_rev = 2, .version = i % 2};
+        made[i].previous = (struct kv_item){.key = slice_text("k"), .version = i % 2};
+    }
+    msg_set_events(msg, made, 3);
+    return msg;
+}
+
 /* As a connection reads it. */
 static int read_frame(struct slice frame) {
     struct reason why = {{0}};
@@ -131,8 +143,8 @@ static void try_every_byte(struct buffer *frame) {
 }
 
 Test(lib_client_wire_bytes, any_byte_of_a_reply_may_be_wrong) {
-    struct lkv_msg *(*const makers[])(void) = {items_and_members, records, answers};
-    for (size_t i = 0; i < 3; i++) {
+    struct lkv_msg *(*const makers[])(void) = {items_and_members, records, answers, events};
+    for (size_t i = 0; i < 4; i++) {
         struct buffer frame;
         buffer_init(&frame);
         struct lkv_msg *msg = makers[i]();
@@ -160,8 +172,8 @@ Test(lib_client_wire_bytes, any_byte_of_a_refusal_may_be_wrong) {
 }
 
 Test(lib_client_wire_bytes, a_reply_for_which_there_is_no_memory_is_refused) {
-    struct lkv_msg *(*const makers[])(void) = {items_and_members, records};
-    for (size_t i = 0; i < 2; i++) {
+    struct lkv_msg *(*const makers[])(void) = {items_and_members, records, events};
+    for (size_t i = 0; i < 3; i++) {
         struct buffer frame;
         buffer_init(&frame);
         struct lkv_msg *made = makers[i]();
@@ -181,7 +193,7 @@ Test(lib_client_wire_bytes, a_reply_for_which_there_is_no_memory_is_refused) {
             cr_assert(rc == 0 || rc == LKV_ENOMEM, "%d after %d", rc, (int)n);
             refused += rc == LKV_ENOMEM;
             /* Texts may be missing; what was asked for is whole, or the reply is refused. */
-            cr_assert(rc != 0 || msg->range.count + msg->record_count == i + 1);
+            cr_assert(rc != 0 || msg->range.count + msg->record_count + msg->event_count == i + 1);
             lkv_msg_free(msg);
         }
         cr_assert_geq(refused, 2);
