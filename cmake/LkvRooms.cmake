@@ -94,6 +94,18 @@ function(lkv_static_library objects third_party)
     target_link_libraries(ledgerkv_static INTERFACE ${archive} ${third_party})
 endfunction()
 
+# libledgerkv-rocksdb.so: beside the library, found by it (kv/ordered.c). It needs none of ours.
+function(lkv_rocksdb)
+    if(NOT LKV_ROCKSDB_FOUND)
+        return()
+    endif()
+    add_library(ledgerkv-rocksdb MODULE ${PROJECT_SOURCE_DIR}/kv/rocksdb/module.c)
+    target_include_directories(ledgerkv-rocksdb PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(ledgerkv-rocksdb SYSTEM PRIVATE ${ROCKSDB_INCLUDE_DIR})
+    target_link_libraries(ledgerkv-rocksdb PRIVATE ${ROCKSDB_LIBRARY})
+    set_target_properties(ledgerkv-rocksdb PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+endfunction()
+
 # kvctl and the examples see the public headers only: no include root, no internal target.
 function(lkv_command)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)

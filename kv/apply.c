@@ -1,6 +1,7 @@
 #include "base/feature.h"
 #include "base/mem.h"
 #include "kv/batch.h"
+#include "kv/durable.h"
 #include "kv/work.h"
 
 enum { PREFETCH_GAP = 4 /* operations: about the time that memory takes */ };
@@ -219,6 +220,9 @@ static int carry_out_once(struct batch *batch, const struct entry *entry,
                                        .count = result->count,
                                        .rc = result->rc};
         sessions_record(sessions, &call, &reply);
+        if (batch->store->durable != NULL) {
+            durable_note_session(batch->store, call.id, call.seq);
+        }
     }
     return rc;
 }
@@ -286,6 +290,43 @@ static int run_turn(struct batch *batch, const struct entry *entries, struct kv_
     return 0;
 }
 
+int batch_settle(struct batch *batch, struct reason *why) {
+    struct store *store = batch->store;
+    int rc = store->durable != NULL ? durable_commit(store, &batch->stamp, why) : 0;
+    if (rc == 0) {
+        store_publish(store, &batch->stamp);
+    }
+    return rc;
+}
+
+/* The end of a call: what is complete becomes visible. Of what failed half-way nothing ever does: in memory
+ * it stays above the revision, and a map's batch is given up as a whole, with what came before it. */
+static int settle_call(struct batch *batch, int turn, struct reason *why) {
+    struct durable *durable = batch->store->durable;
+    if (durable == NULL) {
+        return batch_settle(batch, why);
+    }
+    if (durable->fault != 0) {
+        return reason_set(why, durable->fault, "%s", durable->why.text);
+    }
+    if (turn == LKV_ENOMEM) {
+        return turn;
+    }
+    /* Without history what an unfinished command does cannot be undone: it waits in the batch. */
+    bool waits = turn == UNFINISHED && !has_history(batch->store);
+    return waits ? 0 : batch_settle(batch, why);
+}
+
+/* Only what has become visible is applied. */
+static void forget_results(const struct batch *batch, const struct entry *entries,
+                           struct kv_result *results, size_t *done) {
+    uint64_t shown = batch->store->shown.index;
+    size_t kept = shown >= entries[0].index ? (size_t)(shown - entries[0].index + 1) : 0;
+    while (*done > kept) {
+        kv_result_fini(&results[--*done]);
+    }
+}
+
 static int run(struct batch *batch, const struct entry *entries, size_t count,
                struct kv_result *results, size_t *done, struct reason *why) {
     for (;;) {
@@ -297,14 +338,17 @@ static int run(struct batch *batch, const struct entry *entries, size_t count,
                             error_text(turn));
         }
         bool ended = rc != 0 || turn != 0 || *done == count;
-        if (ended) {
-            store_publish(batch->store, &batch->stamp);
+        int settled = ended ? settle_call(batch, turn, why) : 0;
+        if (settled != 0) {
+            forget_results(batch, entries, results, done);
+        } else if (ended) {
             collect(batch);
         }
         batch_leave(batch);
         drop_prepared(batch);
         if (ended) {
-            return turn == UNFINISHED ? 0 : rc;
+            rc = turn == UNFINISHED ? 0 : rc;
+            return settled != 0 ? settled : rc;
         }
     }
 }
@@ -325,7 +369,8 @@ int kv_apply(struct kv *kv, const struct entry *entries, size_t count, struct kv
     if (kv->failed != 0) {
         return reason_set(why, kv->failed, "stopped by an earlier error");
     }
-    if (count == 0) {
+    struct durable *durable = kv->store->durable;
+    if (count == 0 || (durable != NULL && durable_busy(durable))) {
         return 0;
     }
     struct batch batch; /* not cleared: most of it is room for operations */

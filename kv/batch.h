@@ -51,6 +51,9 @@ void batch_leave(struct batch *batch);
 /* Both, in the middle of an entry. A view that closes meanwhile takes versions and leaves away. */
 void batch_breathe(struct batch *batch);
 
+/* What is complete so far becomes visible, in a turn. An error: nothing does any more. */
+MUST_USE int batch_settle(struct batch *batch, struct reason *why);
+
 /* Carries out a command, in a turn, at the revision behind the stamp's: all of it, or an error and nothing
  * that will ever be seen (rule 23); or UNFINISHED, to be called again with the same entry. An outcome
  * without effect is in the result. */

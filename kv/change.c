@@ -1,5 +1,7 @@
 #include "kv/change.h"
 
+#include "kv/durable.h"
+
 static uint64_t bytes_of(const struct kv_version *version) {
     return (uint64_t)version->key_size + version->value_size;
 }
@@ -65,6 +67,9 @@ static int put_over(struct store *store, struct kv_version **slot, struct kv_ver
 
 int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uint64_t revision,
                struct changes *changes) {
+    if (store->durable != NULL) {
+        return durable_put(store, fresh, revision, changes);
+    }
     fresh->main = fresh->create_rev = revision;
     fresh->version = 1;
     struct kv_version **slot = table_find(&store->table, hash, version_key(fresh));
@@ -97,6 +102,9 @@ int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uin
 
 int change_delete(struct store *store, struct slice key, uint64_t revision,
                   struct changes *changes) {
+    if (store->durable != NULL) {
+        return durable_delete(store, key, revision, changes);
+    }
     struct kv_version **slot = table_find(&store->table, table_hash(&store->table, key), key);
     if (slot == NULL || version_is_tombstone(*slot)) {
         return 0;

@@ -29,7 +29,7 @@ static inline uint32_t change_sub(const struct store *store, const struct change
 
 /* Whether a version of that revision knows one further back. */
 static inline bool change_has_jump(const struct store *store, uint64_t revision) {
-    return has_history(store) && version_level(revision) > 0;
+    return has_history(store) && store->durable == NULL && version_level(revision) > 0;
 }
 
 void changes_commit(struct store *store, const struct changes *changes);

@@ -1,4 +1,5 @@
 #include "kv/batch.h"
+#include "kv/durable.h"
 #include "kv/work.h"
 
 static int effect_put(struct batch *batch, struct operation *operation, uint64_t revision,
@@ -43,6 +44,16 @@ static int effect_compact(struct batch *batch, uint64_t revision) {
     return 0;
 }
 
+static int effect_session(struct batch *batch, const struct kv_command *command,
+                          struct kv_result *result) {
+    int rc = sessions_command(&batch->store->sessions, command, result);
+    uint64_t id = result->session != 0 ? result->session : command->session;
+    if (rc == 0 && id != 0 && batch->store->durable != NULL) {
+        durable_note_session(batch->store, id, 0);
+    }
+    return rc;
+}
+
 int effect_of(struct batch *batch, const struct entry *entry, struct operation *operation,
               struct kv_result *result) {
     const struct kv_command *command = &operation->command;
@@ -70,7 +81,7 @@ int effect_of(struct batch *batch, const struct entry *entry, struct operation *
     case KV_LEASE_CHECKPOINT: return leases_command(&batch->store->leases, command, result);
     case KV_SESSION_OPEN:
     case KV_SESSION_CLOSE:
-    case KV_SESSION_EXPIRE: return sessions_command(&batch->store->sessions, command, result);
+    case KV_SESSION_EXPIRE: return effect_session(batch, command, result);
     case KV_RANGE: break;
     }
     return LKV_EPROTOCOL; /* the decoder lets only known operations pass */

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "kv/durable.h"
 #include "kv/memory.h"
 #include "kv/store.h"
 
@@ -167,6 +168,9 @@ static size_t collect_tombstones(struct store *store, size_t max, uint64_t from,
 }
 
 bool history_collect(struct store *store, size_t max, uint64_t *bytes, struct kv_version **dead) {
+    if (store->durable != NULL) {
+        return durable_collect(store, max) == max;
+    }
     uint64_t from = history_needed_from(store);
     struct kv_version *version;
     size_t looked_at = collect_tombstones(store, max, from, dead);
@@ -183,6 +187,9 @@ bool history_collect(struct store *store, size_t max, uint64_t *bytes, struct kv
 }
 
 bool history_has_garbage(const struct store *store) {
+    if (store->durable != NULL) {
+        return durable_has_garbage(store);
+    }
     uint64_t from = history_needed_from(store);
     return passed_tombstone(store, from) != NULL || passed_version(store, from) != NULL;
 }
@@ -192,6 +199,10 @@ bool history_has_garbage(const struct store *store) {
 void pin_open(struct store *store, struct pin *pin, uint64_t revision, uint64_t kept_from) {
     struct history *history = &store->history;
     *pin = (struct pin){.revision = revision, .kept_from = kept_from};
+    if (store->durable != NULL) {
+        pin->snapshot = store->durable->ops->pin(store->durable->map);
+        return;
+    }
     (void)pthread_mutex_lock(&history->pins_mutex);
     struct list_link *before = &history->pins;
     while (before->prev != &history->pins &&
@@ -254,6 +265,10 @@ static struct garbage *pass_on(struct store *store, struct pin *pin, uint64_t fr
 }
 
 void pin_close(struct kv *kv, struct store *store, struct pin *pin) {
+    if (store->durable != NULL) {
+        store->durable->ops->unpin(store->durable->map, pin->snapshot);
+        return;
+    }
     bool open = !close_unused(kv, store, pin);
     while (open) {
         struct kv_version *dead = NULL;

@@ -51,8 +51,9 @@ struct version_queue {
 struct pin {
     struct list_link link; /* in history.pins, ascending by revision */
     uint64_t revision;
-    uint64_t kept_from; /* of a view that has history: all of it from here on; 0: one revision */
-    bool closing;       /* gets no more garbage */
+    uint64_t kept_from;   /* of a view that has history: all of it from here on; 0: one revision */
+    bool closing;         /* gets no more garbage */
+    const void *snapshot; /* of a store in a map, where it is all that a pin is */
     struct garbage *garbage; /* owned; what this pin is the newest to need */
 };
 

@@ -1,6 +1,7 @@
 #include "kv/image_keys.h"
 
 #include "base/mem.h"
+#include "kv/durable.h"
 
 #include <stdlib.h>
 
@@ -118,6 +119,11 @@ static int add_to_store(struct image_keys *keys, const struct image_version *fro
     version->main = item->mod_rev;
     version->create_rev = item->create_rev;
     version->version = item->version;
+    if (keys->store->durable != NULL) {
+        int put = durable_load(keys->store, version, same_key, keys->header->stamp.kept_from);
+        version_unref(version);
+        return put;
+    }
     int rc = version_is_tombstone(version) ? heap_add(&keys->tombstones, version) : 0;
     if (rc == 0 && image_has_history(keys) && version->main >= keys->header->stamp.kept_from) {
         rc = heap_add(&keys->changes, version);

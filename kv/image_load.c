@@ -2,6 +2,7 @@
  * file's size does not cover. */
 #include "base/feature.h"
 #include "base/mem.h"
+#include "kv/durable.h"
 #include "kv/image_keys.h"
 
 struct loader {
@@ -311,6 +312,7 @@ static int load(struct loader *loader, struct disk *disk, struct kv_image_info *
     }
     if (rc == 0 && store != NULL) {
         store->feature_level = loader->header.feature_level;
+        rc = store->durable != NULL ? durable_seal(store, &loader->header.stamp, loader->why) : 0;
         store_publish(store, &loader->header.stamp);
     }
     buffer_fini(&loader->chunk);
@@ -355,7 +357,7 @@ int kv_image_load(struct kv **out, const struct kv_options *options, struct disk
                   const char *path, const atomic_bool *cancel, struct kv_image_info *info,
                   struct blob **tail, struct reason *why) {
     set_none(tail);
-    int rc = kv_open(out, options);
+    int rc = kv_open_fresh(out, options, true);
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", path, error_text(rc));
     }

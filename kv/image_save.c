@@ -135,7 +135,8 @@ static bool canceled(const struct saver *saver) {
 
 static int write_keys(struct saver *saver) {
     struct walk walk;
-    walk_init_pinned(&walk, saver->view->kv, saver->view->store, &saver->view->stamp);
+    walk_init_pinned(&walk, saver->view->kv, saver->view->store, &saver->view->stamp,
+                     &saver->view->pin);
     int rc = 0;
     while (rc == 0 && !walk.ended) {
         struct kv_version *versions[WALK_KEYS];
@@ -151,6 +152,7 @@ static int write_keys(struct saver *saver) {
             rc = LKV_ECANCELED;
         }
     }
+    rc = rc == 0 ? walk.rc : rc;
     walk_fini(&walk);
     if (saver->last != NULL) {
         version_unref(saver->last);

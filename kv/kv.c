@@ -3,9 +3,10 @@
 #include "base/assert.h"
 #include "base/feature.h"
 #include "base/mem.h"
+#include "kv/durable.h"
 #include "kv/store.h"
 
-int kv_open(struct kv **out, const struct kv_options *options) {
+int kv_open_fresh(struct kv **out, const struct kv_options *options, bool fresh) {
     *out = NULL;
     struct kv *kv = mem_calloc(1, sizeof(*kv));
     if (kv == NULL) {
@@ -19,8 +20,63 @@ int kv_open(struct kv **out, const struct kv_options *options) {
         kv_close(kv);
         return LKV_ENOMEM;
     }
+    int rc = 0;
+    if (options->home != NULL) {
+        kv->in_map = true;
+        rc = durable_open(kv->store, options->home, fresh, options->why);
+    }
+    if (rc != 0) {
+        kv_close(kv);
+        return rc;
+    }
     *out = kv;
     return 0;
+}
+
+int kv_open(struct kv **out, const struct kv_options *options) {
+    return kv_open_fresh(out, options, false);
+}
+
+int kv_home_clear(const struct kv_home *home, struct reason *why) {
+    return durable_clear(home, why);
+}
+
+/* The store's map, with a reference for the caller; NULL: in memory. */
+static struct durable *hold_map(struct kv *kv, struct store **store) {
+    *store = NULL;
+    if (!kv->in_map) {
+        return NULL;
+    }
+    unsigned lane = gate_enter(kv->gate);
+    *store = kv->store;
+    store_ref(*store);
+    gate_leave(kv->gate, lane);
+    return (*store)->durable;
+}
+
+int kv_flush(struct kv *kv, struct reason *why) {
+    struct store *store;
+    struct durable *durable = hold_map(kv, &store);
+    int rc = durable != NULL ? durable->ops->flush(durable->map, why) : 0;
+    store_unref(store);
+    return rc;
+}
+
+int kv_persisted(struct kv *kv, uint64_t *index, struct reason *why) {
+    struct store *store;
+    struct durable *durable = hold_map(kv, &store);
+    *index = UINT64_MAX;
+    int rc = durable != NULL ? durable_persisted(durable, index, why) : 0;
+    store_unref(store);
+    return rc;
+}
+
+int kv_health(struct kv *kv, struct reason *why) {
+    struct store *store;
+    struct durable *durable = hold_map(kv, &store);
+    int rc = durable != NULL ? durable->ops->health(durable->map, why) : 0;
+    store_unref(store);
+    return rc;
 }
 
 void kv_close(struct kv *kv) {
@@ -64,6 +120,9 @@ void kv_stats(const struct kv *kv, struct kv_stats *out) {
                              .memory = store->version_memory + table_memory(&store->table) +
                                        index_memory(&store->index) +
                                        history_memory(&store->history) + store->leases.key_memory};
+    if (store->durable != NULL) {
+        out->memory = store->leases.key_memory + store->durable->ops->memory(store->durable->map);
+    }
     gate_leave(kv->gate, lane);
 }
 
@@ -82,6 +141,9 @@ bool kv_session_at(const struct kv *kv, size_t i, struct kv_session *out) {
 }
 
 void kv_exchange(struct kv *kv, struct kv *loaded) {
+    if (kv->in_map) {
+        durable_adopt(loaded->store, kv->store);
+    }
     gate_enter_alone(kv->gate);
     struct store *old = kv->store;
     kv->store = loaded->store;

@@ -23,15 +23,44 @@
 
 struct kv;
 struct kv_view;
+struct ordered_ops;
+
+/* A directory in which the versions lie, instead of in memory: the engine is a module (kv/ordered.h). What
+ * is in it is a copy, made anew from an image and the log when it is lost. */
+struct kv_home {
+    const struct ordered_ops *engine;
+    struct disk *disk;
+    const char *dir;                          /* made if absent; its parent is there */
+    uint64_t cluster_id, group_id, member_id; /* whose it is; a cluster of 0: not founded yet */
+    uint64_t unflushed_bytes; /* about so much is replayed from the log after a crash */
+    uint64_t cache_bytes;
+};
 
 struct kv_options {
     uint64_t hash_seed;     /* of the table; never influences any answer, order, image or digest */
     uint32_t feature_level; /* the highest that is understood; 0: FEATURE_LEVEL */
     const struct trace *trace;
+    const struct kv_home *home; /* NULL: in memory; copied */
+    struct reason *why;         /* of a home that cannot be opened; may be NULL */
 };
 
+/* In memory: an empty one, or LKV_ENOMEM. With a home: what is in it. LKV_EDAMAGED: kv_home_clear and begin
+ * anew; LKV_EIDENTITY, LKV_EVERSION: it is another's; LKV_EIO, LKV_ENOSPACE. */
 MUST_USE int kv_open(struct kv **out, const struct kv_options *options);
-void kv_close(struct kv *kv); /* NULL is fine; no view may be open */
+/* NULL is fine; no view may be open. What has a home is on the disk then. */
+void kv_close(struct kv *kv);
+
+/* Removes what is in a home that nothing has open. */
+MUST_USE int kv_home_clear(const struct kv_home *home, struct reason *why);
+
+/* Everything applied before the call is on the disk when it returns, if there is a home (rule 23). Any
+ * thread but the applier's, which must not wait; LKV_EIO, LKV_ENOSPACE. */
+MUST_USE int kv_flush(struct kv *kv, struct reason *why);
+/* What of it is on the disk now: the index that a crash would go back to. In memory: UINT64_MAX, since there
+ * is nothing to go back to. Any thread. */
+MUST_USE int kv_persisted(struct kv *kv, uint64_t *index, struct reason *why);
+/* Whether the engine has failed where nobody was waiting for it: LKV_EIO. Then the applier stops, too. */
+MUST_USE int kv_health(struct kv *kv, struct reason *why);
 
 /* The feature level (base/feature.h) from which on there are history, KV_COMPACT, KV_TXN, KV_ADD, leases,
  * and the options of puts and deletes. Below it they must not be proposed: kv_apply stops at them. */
@@ -109,7 +138,8 @@ void kv_result_fini(struct kv_result *result);
  *
  * One call does a bounded amount of work, some milliseconds: a delete of more keys than that takes
  * several. Then it returns 0 with `*applied` < count, maybe 0: call it again with the rest, the same
- * entry first. */
+ * entry first. With a home that is also the answer when the disk is behind, with nothing applied. An error
+ * of the disk (LKV_EIO, LKV_ENOSPACE, LKV_EDAMAGED) is final, too: nothing of the call is applied. */
 MUST_USE int kv_apply(struct kv *kv, const struct entry *entries, size_t count,
                       struct kv_result *results, size_t *applied, struct reason *why);
 

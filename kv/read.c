@@ -1,9 +1,26 @@
 /* Points and pages. */
 #include "base/mem.h"
+#include "kv/durable.h"
 #include "kv/page.h"
 #include "kv/walk.h"
 
 /* ---------------------------------------------------------------------------- points */
+
+/* Of a store that lies in a map. */
+static int get_from_map(struct kv *kv, struct slice key, uint64_t revision, struct kv_item *out,
+                        struct kv_stamp *stamp) {
+    struct kv_version *version;
+    struct kv_stamp read_at;
+    int rc = durable_get(kv, key, revision, &version, &read_at);
+    *out = (struct kv_item){0};
+    if (rc == 0) {
+        item_fill(out, version, false);
+    }
+    if (stamp != NULL) {
+        *stamp = read_at;
+    }
+    return rc;
+}
 
 static struct kv_version *visible(const struct store *store, struct slice key) {
     return version_at(store_newest(store, key), store->shown.revision, store->shown.kept_from);
@@ -11,6 +28,9 @@ static struct kv_version *visible(const struct store *store, struct slice key) {
 
 int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item *out,
               struct kv_stamp *stamp) {
+    if (kv->in_map) {
+        return get_from_map(kv, key, revision, out, stamp);
+    }
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
     revision = revision != 0 ? revision : store->shown.revision;
@@ -32,6 +52,9 @@ int kv_get_at(struct kv *kv, struct slice key, uint64_t revision, struct kv_item
 }
 
 int kv_get(struct kv *kv, struct slice key, struct kv_item *out, struct kv_stamp *stamp) {
+    if (kv->in_map) {
+        return get_from_map(kv, key, 0, out, stamp);
+    }
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
     struct kv_version *version = visible(store, key);
@@ -56,16 +79,33 @@ void kv_item_release(struct kv_item *item) {
     *item = (struct kv_item){0};
 }
 
+static void copy_value(struct slice value, void *into, size_t capacity, size_t *size) {
+    *size = value.size;
+    size_t copied = value.size < capacity ? value.size : capacity;
+    if (copied > 0) {
+        memcpy(into, value.data, copied);
+    }
+}
+
+static int copy_from_map(struct kv *kv, struct slice key, void *into, size_t capacity,
+                         size_t *size) {
+    struct kv_item item;
+    int rc = get_from_map(kv, key, 0, &item, NULL);
+    if (rc == 0) {
+        copy_value(item.value, into, capacity, size);
+        kv_item_release(&item);
+    }
+    return rc;
+}
+
 int kv_get_copy(struct kv *kv, struct slice key, void *into, size_t capacity, size_t *size) {
+    if (kv->in_map) {
+        return copy_from_map(kv, key, into, capacity, size);
+    }
     unsigned lane = gate_enter(kv->gate);
     const struct kv_version *version = visible(kv->store, key);
     if (version != NULL) {
-        struct slice value = version_value(version);
-        *size = value.size;
-        size_t copied = value.size < capacity ? value.size : capacity;
-        if (copied > 0) {
-            memcpy(into, value.data, copied);
-        }
+        copy_value(version_value(version), into, capacity, size);
     }
     gate_leave(kv->gate, lane);
     return version != NULL ? 0 : LKV_ENOTFOUND;

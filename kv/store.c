@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/feature.h"
 #include "base/mem.h"
+#include "kv/durable.h"
 #include "kv/work.h"
 
 /* ---------------------------------------------------------------------------- life */
@@ -66,6 +67,7 @@ void store_unref(struct store *store) {
         index_next(&cursor);
         free_chain(version);
     }
+    durable_close(store->durable);
     sessions_fini(&store->sessions);
     leases_fini(&store->leases);
     table_fini(&store->table);

@@ -21,8 +21,10 @@
 #include "kv/table.h"
 
 struct work;
+struct durable;
 
 struct store {
+    struct durable *durable; /* owned; not NULL: versions lie in a map on disk, table and index are empty */
     struct table table;
     struct index index;
     struct kv_stamp shown;             /* what readers see */
@@ -43,8 +45,12 @@ struct kv {
     struct store *store; /* owned reference; read inside, replaced alone */
     const struct trace *trace;
     uint32_t feature_level; /* the highest that is understood */
+    bool in_map;            /* its stores are durable */
     int failed;             /* applier: a final error, no entry is taken any more */
 };
+
+/* As kv_open; `fresh`: an empty one, beside what its home has, that is removed unless it is exchanged. */
+MUST_USE int kv_open_fresh(struct kv **out, const struct kv_options *options, bool fresh);
 
 /* Returns owned, or NULL when out of memory: empty, at revision 1. */
 struct store *store_new(uint64_t seed);

@@ -5,6 +5,9 @@
 
 int kv_view_open(struct kv *kv, struct kv_view **out) {
     *out = NULL;
+    if (kv->in_map && kv->failed != 0) {
+        return kv->failed; /* its sessions may be ahead of its keys */
+    }
     struct kv_view *view = mem_calloc(1, sizeof(*view));
     if (view == NULL) {
         return LKV_ENOMEM;
@@ -65,7 +68,7 @@ int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *di
         *digest += lease_digest(&view->leases.items[i]);
     }
     struct walk walk;
-    walk_init_pinned(&walk, view->kv, view->store, &view->stamp);
+    walk_init_pinned(&walk, view->kv, view->store, &view->stamp, &view->pin);
     while (rc == 0 && !walk.ended) {
         struct kv_version *versions[WALK_KEYS];
         size_t count = walk_next(&walk, versions, WALK_KEYS, false);
@@ -77,6 +80,7 @@ int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *di
             rc = LKV_ECANCELED;
         }
     }
+    rc = rc == 0 ? walk.rc : rc;
     walk_fini(&walk);
     return rc;
 }

@@ -1,6 +1,7 @@
 #include "kv/walk.h"
 
 #include "base/assert.h"
+#include "kv/durable.h"
 
 enum {
     COUNT_KEYS = 4096, /* passed in one visit that only counts */
@@ -18,8 +19,12 @@ void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice
 }
 
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
-                      const struct kv_stamp *stamp) {
-    *walk = (struct walk){.kv = kv, .store = store, .stamp = *stamp, .revision = stamp->revision};
+                      const struct kv_stamp *stamp, const struct pin *pin) {
+    *walk = (struct walk){.kv = kv,
+                          .store = store,
+                          .stamp = *stamp,
+                          .revision = stamp->revision,
+                          .scan.snapshot = pin->snapshot};
 }
 
 void walk_init_alone(struct walk *walk, struct store *store, struct slice from, struct slice to,
@@ -29,6 +34,7 @@ void walk_init_alone(struct walk *walk, struct store *store, struct slice from, 
 }
 
 void walk_fini(struct walk *walk) {
+    durable_walk_fini(walk);
     if (walk->last != NULL) {
         version_unref(walk->last);
     }
@@ -162,7 +168,23 @@ static size_t visit(struct walk *walk, struct kv_version **versions, size_t max,
     return count;
 }
 
+/* A store in a map is visited outside of the gate. True: there is something to visit. */
+static bool begin_scan(struct walk *walk) {
+    if (walk->scan.iter == NULL && !walk->ended) {
+        unsigned lane = gate_enter(walk->kv->gate);
+        begin_visit(walk);
+        if (!walk->ended) {
+            durable_walk_begin(walk);
+        }
+        gate_leave(walk->kv->gate, lane);
+    }
+    return !walk->ended;
+}
+
 size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bool final) {
+    if (walk->kv->in_map) {
+        return begin_scan(walk) ? durable_visit(walk, versions, max) : 0;
+    }
     unsigned lane = gate_enter(walk->kv->gate);
     begin_visit(walk);
     size_t count = visit(walk, versions, max, final);
@@ -171,7 +193,8 @@ size_t walk_next(struct walk *walk, struct kv_version **versions, size_t max, bo
 }
 
 size_t walk_take(struct walk *walk, struct kv_version **versions, size_t max) {
-    return visit(walk, versions, max, false);
+    return walk->store->durable != NULL ? durable_visit(walk, versions, max)
+                                        : visit(walk, versions, max, false);
 }
 
 /* Whether the version is an older one that the stamp keeps: then what is before it is superseded late
@@ -188,6 +211,9 @@ static bool is_kept(const struct walk *walk, const struct kv_version *version) {
 
 size_t walk_next_kept(struct walk *walk, struct kv_version **versions, size_t max) {
     ASSERT(max > 0 && max <= WALK_KEYS);
+    if (walk->kv->in_map) {
+        return begin_scan(walk) ? durable_visit_kept(walk, versions, max) : 0;
+    }
     unsigned lane = gate_enter(walk->kv->gate);
     struct index_cursor cursor = seek(walk);
     /* The history is pinned, so what the last visit has ended at is still linked. */
@@ -220,6 +246,9 @@ size_t walk_next_kept(struct walk *walk, struct kv_version **versions, size_t ma
 }
 
 size_t walk_count(struct walk *walk) {
+    if (walk->kv->in_map) {
+        return begin_scan(walk) ? durable_visit_count(walk, COUNT_KEYS) : 0;
+    }
     unsigned lane = gate_enter(walk->kv->gate);
     begin_visit(walk);
     struct index_cursor cursor = seek(walk);

@@ -3,16 +3,28 @@
 #ifndef KV_WALK_H
 #define KV_WALK_H
 
+#include "base/buffer.h"
 #include "kv/store.h"
 
 enum { WALK_KEYS = 256 }; /* looked at in one visit */
+
+/* Of a store that lies in a map (kv/durable.h). */
+struct walk_scan {
+    struct ordered_iter *iter; /* owned */
+    const void *snapshot;      /* of the pin; NULL: what is there when the walk begins */
+    struct buffer place;       /* the last key */
+    struct buffer bound;
+    bool started, positioned;
+    bool holds; /* a reference to the store */
+};
 
 struct walk {
     struct kv *kv;
     struct store *store; /* NULL until the first visit: then what the state machine has */
     struct kv_stamp stamp;
     uint64_t revision; /* that is read; 0 until the first visit: the stamp's */
-    int rc; /* LKV_ECOMPACTED, LKV_EFUTURE: that revision cannot be read, and it has ended */
+    int rc; /* LKV_ECOMPACTED, LKV_EFUTURE: that revision cannot be read, and it has ended; of a store that
+               lies in a map also LKV_EIO, LKV_EDAMAGED, LKV_ENOMEM */
     struct slice from, to; /* as in struct kv_query; borrowed */
     bool descending;
     bool ended;              /* nothing is left */
@@ -21,6 +33,7 @@ struct walk {
     bool inside;             /* older versions of `last` follow */
     struct kv_version *last; /* owned reference: the place to go on from; NULL before the first */
     struct pin pin;
+    struct walk_scan scan;
 };
 
 /* Over what readers see at the moment of the first visit, as of a revision; 0: the newest. */
@@ -29,7 +42,7 @@ void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice
 /* Over all keys of a store that the caller has pinned at the stamp, with its history if walk_next_kept is
  * to be used. */
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
-                      const struct kv_stamp *stamp);
+                      const struct kv_stamp *stamp, const struct pin *pin);
 /* Over a store in the applier's turns, which must not be used beside walk_next: walk_take visits it. */
 void walk_init_alone(struct walk *walk, struct store *store, struct slice from, struct slice to,
                      bool descending, uint64_t revision);

@@ -4,6 +4,7 @@
 #include "base/entry.h"
 #include "base/mem.h"
 #include "kv/batch.h"
+#include "kv/durable.h"
 
 enum { COPIED_BYTES = 4096 /* that take as long as a key */ };
 
@@ -106,8 +107,12 @@ static struct slice number_write(int64_t number, uint8_t into[NUMBER_SIZE_MAX]) 
 
 /* ---------------------------------------------------------------------------- checking */
 
+/* Valid until the next call. */
 static struct kv_version *live_at(const struct batch *batch, struct slice key, uint64_t revision) {
-    const struct store *store = batch->store;
+    struct store *store = batch->store;
+    if (store->durable != NULL) {
+        return durable_at(store, key, revision);
+    }
     return version_at(store_newest(store, key), revision, store->shown.kept_from);
 }
 
@@ -386,6 +391,12 @@ int work_do(struct batch *batch, struct work *work, const struct kv_step *step,
 
 static int begin(struct batch *batch, struct work *work, const struct entry *entry,
                  const struct kv_command *command) {
+    if (batch->store->durable != NULL && !has_history(batch->store)) {
+        int rc = batch_settle(batch, NULL); /* its changes may wait for long, the others' not */
+        if (rc != 0) {
+            return rc;
+        }
+    }
     work_drop(work);
     *work = (struct work){.index = entry->index,
                           .payload = blob_ref(entry->payload),
