@@ -82,6 +82,78 @@ struct kv_version *durable_at(struct store *store, struct slice key, uint64_t re
     return durable->lent;
 }
 
+/* One version of a key, made at the revision or before. An owned reference, or NULL: none, or a fault. */
+static struct kv_version *copy_of(struct durable *durable, struct slice key, uint64_t revision) {
+    struct durable_record record;
+    struct kv_version *version = NULL;
+    if (find(durable, key, revision, &record)) {
+        struct slice prefix = encoded(&durable->key);
+        prefix.size -= DURABLE_REVISION_SIZE;
+        int rc = durable_make_version(prefix, &record, &version);
+        if (rc != 0) {
+            (void)durable_fail(durable, rc, NULL);
+        }
+    }
+    return version;
+}
+
+/* What a change has made, and what was there before; false: a fault. */
+static bool read_change(struct store *store, const struct durable_change *change,
+                        struct kv_version **version, struct kv_version **previous) {
+    struct durable *durable = store->durable;
+    bool told = change->main > history_told_from(store) && change->before != 0;
+    *version = copy_of(durable, change->key, change->main);
+    *previous = *version != NULL && told ? copy_of(durable, change->key, change->before) : NULL;
+    if (*previous != NULL && version_is_tombstone(*previous)) {
+        version_unref(*previous);
+        *previous = NULL;
+    }
+    if (*version == NULL || (*version)->main != change->main) {
+        (void)durable_fail(durable, LKV_EDAMAGED, NULL);
+    }
+    if (durable->fault != 0) {
+        if (*version != NULL) {
+            version_unref(*version);
+        }
+        if (*previous != NULL) {
+            version_unref(*previous);
+        }
+        return false;
+    }
+    return true;
+}
+
+size_t durable_read_changes(struct store *store, struct kv_place place, uint64_t upto,
+                            struct kv_version **versions, struct kv_version **previous,
+                            size_t max) {
+    struct durable *durable = store->durable;
+    struct ordered_iter *iter = durable->ops->iterate(durable->map, ORDERED_COMMITTED, NULL, false);
+    size_t count = 0;
+    struct slice key, value;
+    struct durable_change change;
+    buffer_clear(&durable->key);
+    durable_put_change_key(&durable->key, place.revision, place.sub);
+    if (iter == NULL || durable->key.failed) {
+        durable->ops->end(iter);
+        (void)durable_fail(durable, LKV_ENOMEM, NULL);
+        return 0;
+    }
+    durable->ops->seek(iter, encoded(&durable->key));
+    while (count < max && durable->ops->at(iter, &key, &value) &&
+           durable_get_change(key, value, &change) && change.main <= upto &&
+           read_change(store, &change, &versions[count], &previous[count])) {
+        count++;
+        durable->ops->next(iter);
+    }
+    struct reason why = {{0}};
+    int rc = durable->ops->error(iter, &why);
+    durable->ops->end(iter);
+    if (rc != 0) {
+        (void)durable_fail(durable, rc, &why);
+    }
+    return count;
+}
+
 /* ---------------------------------------------------------------------------- changing */
 
 static void put(struct durable *durable, struct slice key, const struct buffer *value) {
@@ -137,7 +209,7 @@ static int write(struct store *store, struct slice key, const struct durable_rec
         const struct durable_change change = {.main = record->main,
                                               .sub = record->sub,
                                               .tombstone = tombstone,
-                                              .before = before->main,
+                                              .before = before->live ? before->main : 0,
                                               .key = key};
         note_change(durable, &change);
     }
@@ -287,7 +359,7 @@ int durable_commit(struct store *store, const struct kv_stamp *stamp, struct rea
 /* ---------------------------------------------------------------------------- collecting */
 
 bool durable_has_garbage(const struct store *store) {
-    return has_history(store) && store->durable->collected < store->shown.kept_from &&
+    return has_history(store) && store->durable->collected < history_needed_from(store) &&
            store->durable->fault == 0;
 }
 
@@ -327,7 +399,7 @@ static void purge(struct store *store, const struct durable_change *change, uint
 
 static size_t purge_some(struct store *store, struct ordered_iter *iter, size_t max) {
     struct durable *durable = store->durable;
-    uint64_t from = store->shown.kept_from;
+    uint64_t from = history_needed_from(store);
     size_t done = 0;
     struct slice key, value;
     struct durable_change change;
@@ -351,7 +423,7 @@ static size_t purge_some(struct store *store, struct ordered_iter *iter, size_t 
 /* What is left of what was purged at an earlier `from` are its own changes; of this one, what is behind. */
 static void seek_garbage(const struct store *store, struct ordered_iter *iter) {
     struct durable *durable = store->durable;
-    bool goes_on = durable->purged.main == store->shown.kept_from;
+    bool goes_on = durable->purged.main == history_needed_from(store);
     buffer_clear(&durable->key);
     durable_put_change_key(&durable->key, durable->purged.main,
                            goes_on ? durable->purged.sub + 1 : 0);

@@ -72,6 +72,12 @@ MUST_USE int durable_persisted(struct durable *durable, uint64_t *index, struct 
  * none, or durable->fault is set. */
 struct kv_version *durable_at(struct store *store, struct slice key, uint64_t revision);
 
+/* As timeline_read, with what was there before; owned references. Less than `max`: there are no more up to
+ * `upto`, or a fault. */
+size_t durable_read_changes(struct store *store, struct kv_place place, uint64_t upto,
+                            struct kv_version **versions, struct kv_version **previous,
+                            size_t max);
+
 /* As change_put and change_delete. */
 MUST_USE int durable_put(struct store *store, struct kv_version *fresh, uint64_t revision,
                          struct changes *changes);
@@ -148,7 +154,7 @@ struct durable_change {
     uint64_t main;
     uint32_t sub;
     bool tombstone;
-    uint64_t before; /* revision of the version before it; 0: none */
+    uint64_t before; /* revision of the version before it; 0: none, or a tombstone */
     struct slice key;
 };
 void durable_put_change_key(struct buffer *into, uint64_t main, uint32_t sub);

@@ -55,7 +55,7 @@ int durable_load(struct store *store, const struct kv_version *version, bool sam
                  uint64_t kept_from) {
     struct durable *durable = store->durable;
     struct slice key = version_key(version);
-    note_last(durable, same_key ? version->main : 0);
+    note_last(durable, same_key && !version_is_tombstone(version) ? version->main : 0);
     put_version(durable, version);
     store->versions++;
     if (!same_key) {

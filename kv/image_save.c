@@ -135,8 +135,8 @@ static bool canceled(const struct saver *saver) {
 
 static int write_keys(struct saver *saver) {
     struct walk walk;
-    walk_init_pinned(&walk, saver->view->kv, saver->view->store, &saver->view->stamp,
-                     &saver->view->pin);
+    walk_init_pinned(&walk, saver->view->kv, saver->view->store, &saver->view->stamp);
+    walk.scan.snapshot = saver->view->pin.snapshot;
     int rc = 0;
     while (rc == 0 && !walk.ended) {
         struct kv_version *versions[WALK_KEYS];

@@ -68,7 +68,8 @@ int kv_view_digest(struct kv_view *view, const atomic_bool *cancel, uint64_t *di
         *digest += lease_digest(&view->leases.items[i]);
     }
     struct walk walk;
-    walk_init_pinned(&walk, view->kv, view->store, &view->stamp, &view->pin);
+    walk_init_pinned(&walk, view->kv, view->store, &view->stamp);
+    walk.scan.snapshot = view->pin.snapshot;
     while (rc == 0 && !walk.ended) {
         struct kv_version *versions[WALK_KEYS];
         size_t count = walk_next(&walk, versions, WALK_KEYS, false);

@@ -19,12 +19,8 @@ void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice
 }
 
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
-                      const struct kv_stamp *stamp, const struct pin *pin) {
-    *walk = (struct walk){.kv = kv,
-                          .store = store,
-                          .stamp = *stamp,
-                          .revision = stamp->revision,
-                          .scan.snapshot = pin->snapshot};
+                      const struct kv_stamp *stamp) {
+    *walk = (struct walk){.kv = kv, .store = store, .stamp = *stamp, .revision = stamp->revision};
 }
 
 void walk_init_alone(struct walk *walk, struct store *store, struct slice from, struct slice to,

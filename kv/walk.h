@@ -40,9 +40,9 @@ struct walk {
 void walk_init(struct walk *walk, struct kv *kv, struct slice from, struct slice to,
                bool descending, uint64_t revision);
 /* Over all keys of a store that the caller has pinned at the stamp, with its history if walk_next_kept is
- * to be used. */
+ * to be used. Whoever has the pin sets scan.snapshot to its snapshot. */
 void walk_init_pinned(struct walk *walk, struct kv *kv, struct store *store,
-                      const struct kv_stamp *stamp, const struct pin *pin);
+                      const struct kv_stamp *stamp);
 /* Over a store in the applier's turns, which must not be used beside walk_next: walk_take visits it. */
 void walk_init_alone(struct walk *walk, struct store *store, struct slice from, struct slice to,
                      bool descending, uint64_t revision);

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "kv/durable.h"
 #include "kv/page.h"
 #include "kv/store.h"
 
@@ -35,6 +36,7 @@ struct changes_read {
     struct kv_version *versions[READ_CHANGES];
     struct kv_version *previous[READ_CHANGES];
     size_t count;
+    bool owned; /* from a map: drop_changes has references to let go */
 };
 
 /* ---------------------------------------------------------------------------- life */
@@ -287,8 +289,15 @@ static void show(struct watch_group *group, struct change *change, struct list_l
 /* The next changes that readers see, with what was there before. */
 static void read_changes(struct kv *kv, struct kv_place place, size_t max,
                          struct changes_read *read) {
+    if (kv->in_map) { /* the applier is here: nothing is shown meanwhile */
+        read->owned = true;
+        read->count = durable_read_changes(kv->store, place, kv->store->shown.revision,
+                                           read->versions, read->previous, max);
+        return;
+    }
     unsigned lane = gate_enter(kv->gate);
     const struct store *store = kv->store;
+    read->owned = false;
     uint64_t told_from = history_told_from(store);
     read->count =
         timeline_read(&store->history.timeline, place, store->shown.revision, read->versions, max);
@@ -300,6 +309,15 @@ static void read_changes(struct kv *kv, struct kv_place place, size_t max,
     gate_leave(kv->gate, lane);
 }
 
+static void drop_changes(struct changes_read *read) {
+    for (size_t i = 0; read->owned && i < read->count; i++) {
+        version_unref(read->versions[i]);
+        if (read->previous[i] != NULL) {
+            version_unref(read->previous[i]);
+        }
+    }
+}
+
 static struct kv_place place_behind(const struct kv_version *version) {
     return (struct kv_place){.revision = version->main, .sub = version_sub(version) + 1};
 }
@@ -309,7 +327,9 @@ static bool settle_cursor(struct watch_group *group) {
     if (group->cursor.sub > 0) {
         struct changes_read read;
         read_changes(group->watches->kv, group->cursor, 1, &read);
-        if (read.count > 0 && read.versions[0]->main == group->cursor.revision) {
+        bool goes_on = read.count > 0 && read.versions[0]->main == group->cursor.revision;
+        drop_changes(&read);
+        if (goes_on) {
             return false;
         }
         group->cursor = (struct kv_place){.revision = group->cursor.revision + 1};
@@ -327,6 +347,7 @@ static bool scan(struct watch_group *group, struct list_link *done) {
         for (size_t i = 0; i < read.count; i++) {
             if (group->index.count == 0 ||
                 watches->looked_at + watches->found - begun >= KV_WATCH_SLICE) {
+                drop_changes(&read);
                 return group->index.count > 0;
             }
             struct change change = {.version = read.versions[i],
@@ -337,6 +358,7 @@ static bool scan(struct watch_group *group, struct list_link *done) {
             group->cursor = place_behind(change.version);
             watches->looked_at++;
         }
+        drop_changes(&read);
     } while (read.count == READ_CHANGES);
     return false;
 }

@@ -5,6 +5,7 @@
 #include "base/feature.h"
 #include "kv/command.h"
 #include "kv/kv.h"
+#include "tests/support/map_home.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct feed {
     struct kv *kv;
     uint64_t index, term;
     struct kv_result result; /* of the last entry */
+    struct map_home *home;   /* owned; NULL: in memory */
 };
 
 /* Test code's own failures end the test program: a test must never pass by accident. */
@@ -24,24 +26,34 @@ struct feed {
         }                                                                                   \
     } while (0)
 
-static inline struct feed feed_open(uint64_t seed) {
+/* With LKV_TEST_ENGINE=rocksdb in the environment the same tests drive the other engine. */
+static inline struct feed feed_begin(struct kv_options options) {
     struct feed feed = {.term = 1};
-    const struct kv_options options = {.hash_seed = seed};
+    const char *engine = getenv("LKV_TEST_ENGINE");
+    if (engine != NULL && strcmp(engine, "rocksdb") == 0) {
+        feed.home = malloc(sizeof(*feed.home));
+        FEED_REQUIRE(feed.home != NULL);
+        map_home_make(feed.home);
+        options.home = &feed.home->home;
+    }
     int rc = kv_open(&feed.kv, &options);
     FEED_REQUIRE(rc == 0);
     return feed;
+}
+
+static inline struct feed feed_open(uint64_t seed) {
+    return feed_begin((struct kv_options){.hash_seed = seed});
 }
 
 static inline int feed_entry(struct feed *feed, enum entry_type type, struct blob *payload);
 
 /* A cluster that has agreed on history: the first entry is spent for it. */
 static inline struct feed feed_open_history(uint64_t seed) {
-    struct feed feed = {.term = 1};
-    const struct kv_options options = {.hash_seed = seed, .feature_level = KV_LEVEL_HISTORY};
+    struct feed feed =
+        feed_begin((struct kv_options){.hash_seed = seed, .feature_level = KV_LEVEL_HISTORY});
     struct blob *level = feature_encode(KV_LEVEL_HISTORY);
-    int rc = kv_open(&feed.kv, &options);
-    FEED_REQUIRE(rc == 0 && level != NULL);
-    rc = feed_entry(&feed, ENTRY_FEATURE, level);
+    FEED_REQUIRE(level != NULL);
+    int rc = feed_entry(&feed, ENTRY_FEATURE, level);
     FEED_REQUIRE(rc == 0);
     blob_unref(level);
     return feed;
@@ -50,6 +62,11 @@ static inline struct feed feed_open_history(uint64_t seed) {
 static inline void feed_close(struct feed *feed) {
     kv_close(feed->kv);
     feed->kv = NULL;
+    if (feed->home != NULL) {
+        map_home_remove(feed->home);
+        free(feed->home);
+        feed->home = NULL;
+    }
 }
 
 /* Applies any entry and returns kv_apply's code; the entry's own is in feed->result. */
