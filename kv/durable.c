@@ -97,6 +97,17 @@ static struct kv_version *copy_of(struct durable *durable, struct slice key, uin
     return version;
 }
 
+void durable_reattach(struct store *store, const struct durable_change *change) {
+    struct durable *durable = store->durable;
+    const uint64_t revisions[] = {change->main, change->main - 1};
+    for (size_t i = 0; i < 2; i++) {
+        struct durable_record record;
+        if (find(durable, change->key, revisions[i], &record) && record.lease != 0) {
+            durable_set_attached(durable, record.lease, change->key, i == 1);
+        }
+    }
+}
+
 /* What a change has made, and what was there before; false: a fault. */
 static bool read_change(struct store *store, const struct durable_change *change,
                         struct kv_version **version, struct kv_version **previous) {
@@ -164,6 +175,7 @@ static void put(struct durable *durable, struct slice key, const struct buffer *
 struct before {
     bool live, any;
     uint64_t main, create_rev, version, bytes;
+    int64_t lease;
 };
 
 static void look(struct durable *durable, struct slice key, struct before *before) {
@@ -175,6 +187,7 @@ static void look(struct durable *durable, struct slice key, struct before *befor
         before->version = record.version;
         before->bytes = key.size + record.value.size;
         before->live = record.version > 0;
+        before->lease = record.lease;
     }
 }
 
@@ -217,6 +230,21 @@ static int write(struct store *store, struct slice key, const struct durable_rec
                                                         : 0;
 }
 
+/* Whoever follows without the same lease leaves it; to the trees, a key is attached before that. */
+static void move_lease(struct store *store, struct slice key, const struct before *before,
+                       int64_t lease) {
+    if (before->lease == lease) {
+        return;
+    }
+    if (before->lease != 0) {
+        leases_detach(&store->leases, before->lease, key);
+        durable_set_attached(store->durable, before->lease, key, false);
+    }
+    if (lease != 0) {
+        durable_set_attached(store->durable, lease, key, true);
+    }
+}
+
 static void count_out(struct changes *changes, const struct before *before) {
     if (before->live) {
         changes->keys_out++;
@@ -238,8 +266,11 @@ int durable_put(struct store *store, struct kv_version *fresh, uint64_t revision
                                           .lease = version_lease(fresh),
                                           .sub = version_sub(fresh),
                                           .value = version_value(fresh)};
-    int rc = write(store, version_key(fresh), &record, &before);
+    int rc =
+        record.lease != 0 ? leases_attach(&store->leases, record.lease, version_key(fresh)) : 0;
+    rc = rc == 0 ? write(store, version_key(fresh), &record, &before) : rc;
     if (rc == 0) {
+        move_lease(store, version_key(fresh), &before, record.lease);
         count_out(changes, &before);
         changes->keys_in++;
         changes->bytes_in += (uint64_t)fresh->key_size + fresh->value_size;
@@ -260,6 +291,7 @@ int durable_delete(struct store *store, struct slice key, uint64_t revision,
     const struct durable_record record = {.main = revision, .sub = change_sub(store, changes)};
     int rc = write(store, key, &record, &before);
     if (rc == 0) {
+        move_lease(store, key, &before, 0);
         count_out(changes, &before);
         changes->count++;
     }

@@ -5,6 +5,7 @@
  *      k <key, escaped> <revision, inverted>    a version: a key's newest one first
  *      c <revision> <sub>                       a change that is kept: key, the version before it, what it was
  *      s <session>   r <session> <seq % window> a session, and each reply that it keeps
+ *      l <lease>     a <lease> <key>            a lease, and each live key that has it
  *      m...                                     whose it is, where it stands
  *
  * The applier's changes gather in a batch that nobody else sees; publishing commits it, with sessions and
@@ -21,6 +22,8 @@
 #include "kv/change.h"
 #include "kv/ordered.h"
 #include "kv/walk.h"
+
+struct durable_change;
 
 /* Of a change. */
 struct durable_place {
@@ -75,8 +78,7 @@ struct kv_version *durable_at(struct store *store, struct slice key, uint64_t re
 /* As timeline_read, with what was there before; owned references. Less than `max`: there are no more up to
  * `upto`, or a fault. */
 size_t durable_read_changes(struct store *store, struct kv_place place, uint64_t upto,
-                            struct kv_version **versions, struct kv_version **previous,
-                            size_t max);
+                            struct kv_version **versions, struct kv_version **previous, size_t max);
 
 /* As change_put and change_delete. */
 MUST_USE int durable_put(struct store *store, struct kv_version *fresh, uint64_t revision,
@@ -85,6 +87,10 @@ MUST_USE int durable_delete(struct store *store, struct slice key, uint64_t revi
                             struct changes *changes);
 /* The session has changed, or gone; with a seq: that reply was recorded. */
 void durable_note_session(struct store *store, uint64_t id, uint64_t seq);
+
+/* The lease has been granted, or gone; what a checkpoint command says. */
+void durable_note_lease(struct store *store, int64_t id);
+void durable_note_checkpoints(struct store *store, struct slice checkpoints);
 
 /* All changes since the last commit, and the stamp. Alone: what readers see changes with it. */
 MUST_USE int durable_commit(struct store *store, const struct kv_stamp *stamp, struct reason *why);
@@ -99,6 +105,14 @@ bool durable_has_garbage(const struct store *store);
 int durable_fail(struct durable *durable, int rc, const struct reason *why);
 /* The batch has changed, or is committed: what was read through it is no more. */
 void durable_forget(struct durable *durable);
+
+/* ------------------------------------------------------------------ leases: kv/durable_lease.c */
+
+/* A change is taken back: its key has the lease again that it had before. */
+void durable_reattach(struct store *store, const struct durable_change *change);
+void durable_set_attached(struct durable *durable, int64_t id, struct slice key, bool attached);
+MUST_USE int durable_read_leases(struct store *store, struct reason *why);
+void durable_put_leases(struct store *store); /* all of them, with their keys */
 
 /* ------------------------------------------------------------------ images: kv/durable_load.c */
 
@@ -179,6 +193,11 @@ void durable_put_reply(struct buffer *into, const struct session_reply *reply);
 MUST_USE int durable_get_session(struct slice key, struct slice value, struct session **out);
 /* One of its replies, or one that it does not keep any more. False: malformed. */
 bool durable_get_reply(struct slice value, struct session *session);
+
+void durable_put_lease_key(struct buffer *into, int64_t id);
+bool durable_is_lease(struct slice key);
+void durable_put_attached(struct buffer *into, int64_t id, struct slice key);
+bool durable_get_attached(struct slice bytes, int64_t *id, struct slice *key); /* borrows */
 
 #define DURABLE_STAMP "ms"
 

@@ -8,6 +8,8 @@ enum {
     KIND_CHANGE = 'c',
     KIND_SESSION = 's',
     KIND_REPLY = 'r',
+    KIND_LEASE = 'l',
+    KIND_ATTACHED = 'a',
     /* A zero byte of a key, and the key's end: the order of the keys stays, and no key begins another. */
     ESCAPED = 0xff,
     END = 0x01,
@@ -294,5 +296,33 @@ bool durable_get_reply(struct slice value, struct session *session) {
     if (reply.seq >= session->acked_below) {
         session->replies[reply.seq & (session->capacity - 1)] = reply;
     }
+    return true;
+}
+
+/* ---------------------------------------------------------------------------- leases */
+
+void durable_put_lease_key(struct buffer *into, int64_t id) {
+    put_kind(into, KIND_LEASE);
+    put_big(into, (uint64_t)id, sizeof(id));
+}
+
+bool durable_is_lease(struct slice key) {
+    return key.size == 1 + sizeof(int64_t) && key.data[0] == KIND_LEASE;
+}
+
+void durable_put_attached(struct buffer *into, int64_t id, struct slice key) {
+    put_kind(into, KIND_ATTACHED);
+    put_big(into, (uint64_t)id, sizeof(id));
+    buffer_append(into, key.data, key.size);
+}
+
+bool durable_get_attached(struct slice bytes, int64_t *id, struct slice *key) {
+    const size_t head = 1 + sizeof(*id);
+    if (bytes.size <= head || bytes.size - head > KV_KEY_SIZE_MAX ||
+        bytes.data[0] != KIND_ATTACHED) {
+        return false;
+    }
+    *id = (int64_t)get_big(bytes.data + 1, sizeof(*id));
+    *key = slice_of(bytes.data + head, bytes.size - head);
     return true;
 }

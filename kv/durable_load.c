@@ -77,6 +77,7 @@ int durable_load(struct store *store, const struct kv_version *version, bool sam
 int durable_seal(struct store *store, const struct kv_stamp *stamp, struct reason *why) {
     struct durable *durable = store->durable;
     note_last(durable, 0);
+    durable_put_leases(store);
     for (size_t i = 0; i < store->sessions.count; i++) {
         const struct session *session = store->sessions.slots[i].session;
         durable_note_session(store, session->id, 0);

@@ -209,6 +209,7 @@ static int ended(struct durable *durable, struct ordered_iter *iter, struct reas
 /* The changes of a command that was not complete, above the revision that the map stands at. */
 static int undo(struct store *store, struct reason *why) {
     struct durable *durable = store->durable;
+    buffer_clear(&durable->key);
     durable_put_change_key(&durable->key, store->shown.revision + 1, 0);
     struct ordered_iter *iter = iterate(durable, buffer_slice(&durable->key));
     if (iter == NULL || durable->key.failed) {
@@ -218,6 +219,7 @@ static int undo(struct store *store, struct reason *why) {
     struct slice key, value;
     struct durable_change change;
     while (durable->ops->at(iter, &key, &value) && durable_get_change(key, value, &change)) {
+        durable_reattach(store, &change);
         buffer_clear(&durable->key);
         durable_put_key(&durable->key, change.key);
         durable_put_revision(&durable->key, change.main);
@@ -226,7 +228,10 @@ static int undo(struct store *store, struct reason *why) {
         store->versions--;
         durable->ops->next(iter);
     }
-    return ended(durable, iter, why);
+    int rc = ended(durable, iter, why);
+    rc = rc == 0 && durable->fault != 0 ? reason_set(why, durable->fault, "%s", durable->why.text)
+                                        : rc;
+    return rc;
 }
 
 static int read_replies(struct durable *durable, struct session *session, struct reason *why) {
@@ -297,7 +302,8 @@ static int read_state(struct store *store, struct reason *why) {
     durable->purged = stamp.purged;
     store_publish(store, &stamp.stamp);
     rc = read_sessions(store, why);
-    return rc == 0 ? undo(store, why) : rc;
+    rc = rc == 0 ? undo(store, why) : rc;
+    return rc == 0 ? durable_read_leases(store, why) : rc;
 }
 
 int durable_persisted(struct durable *durable, uint64_t *index, struct reason *why) {

@@ -44,6 +44,18 @@ static int effect_compact(struct batch *batch, uint64_t revision) {
     return 0;
 }
 
+static int effect_lease(struct batch *batch, const struct kv_command *command,
+                        struct kv_result *result) {
+    struct store *store = batch->store;
+    int rc = leases_command(&store->leases, command, result);
+    if (rc == 0 && store->durable != NULL && command->op == KV_LEASE_GRANT) {
+        durable_note_lease(store, command->lease);
+    } else if (rc == 0 && store->durable != NULL) {
+        durable_note_checkpoints(store, command->checkpoints);
+    }
+    return rc;
+}
+
 static int effect_session(struct batch *batch, const struct kv_command *command,
                           struct kv_result *result) {
     int rc = sessions_command(&batch->store->sessions, command, result);
@@ -78,7 +90,7 @@ int effect_of(struct batch *batch, const struct entry *entry, struct operation *
     case KV_COMPACT: result->rc = effect_compact(batch, command->revision); return 0;
     case KV_LEASE_REVOKE: return work_on(batch, entry, command, result);
     case KV_LEASE_GRANT:
-    case KV_LEASE_CHECKPOINT: return leases_command(&batch->store->leases, command, result);
+    case KV_LEASE_CHECKPOINT: return effect_lease(batch, command, result);
     case KV_SESSION_OPEN:
     case KV_SESSION_CLOSE:
     case KV_SESSION_EXPIRE: return effect_session(batch, command, result);

@@ -237,7 +237,7 @@ static void take_apart(struct leases *leases, struct lease *lease) {
     }
 }
 
-static void tidy_stale(struct leases *leases, const struct store *store, struct lease *lease) {
+static void tidy_stale(struct leases *leases, struct store *store, struct lease *lease) {
     struct lease_key *node = lease->stale;
     lease->stale = node->next_stale;
     node->stale = false;
@@ -251,7 +251,7 @@ static void tidy_stale(struct leases *leases, const struct store *store, struct 
 }
 
 /* One step; false when there is nothing to do. Without a store all of them are gone. */
-static bool tidy_one(struct leases *leases, const struct store *store) {
+static bool tidy_one(struct leases *leases, struct store *store) {
     struct lease *lease = leases->garbage;
     if (lease == NULL) {
         return false;
@@ -270,7 +270,7 @@ static bool tidy_one(struct leases *leases, const struct store *store) {
     return true;
 }
 
-size_t leases_tidy_with(struct leases *leases, const struct store *store, size_t max) {
+size_t leases_tidy_with(struct leases *leases, struct store *store, size_t max) {
     size_t done = 0;
     while (done < max && tidy_one(leases, store)) {
         done++;

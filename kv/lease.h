@@ -76,12 +76,12 @@ struct lease_key *lease_key_after(const struct lease *lease, struct slice key);
 
 struct store;
 /* Whether the key's newest version is live and has the lease. Alone. */
-bool lease_has_key(const struct store *store, int64_t id, struct slice key);
+bool lease_has_key(struct store *store, int64_t id, struct slice key);
 
 /* Looks at about `max` keys of the garbage. Returns how many: fewer than `max` when there is no more.
  * Not while a command is half carried out. Alone. */
 size_t leases_tidy(struct store *store, size_t max);
-size_t leases_tidy_with(struct leases *leases, const struct store *store, size_t max);
+size_t leases_tidy_with(struct leases *leases, struct store *store, size_t max);
 
 /* ------------------------------------------------------------------ images and digests */
 

@@ -456,6 +456,9 @@ static void finish(struct batch *batch, struct work *work, const struct kv_comma
     }
     if (work->rc == 0 && command->op == KV_LEASE_REVOKE) {
         leases_remove(&batch->store->leases, leases_find(&batch->store->leases, command->lease));
+        if (batch->store->durable != NULL) {
+            durable_note_lease(batch->store, command->lease);
+        }
     }
     if (work->rc == 0 || command->op != KV_TXN) { /* nothing of a refused transaction is told */
         result->answer = work->answer;

@@ -2,11 +2,13 @@
  * find them are tidied up. */
 #include "base/mem.h"
 #include "kv/batch.h"
+#include "kv/durable.h"
 #include "kv/page.h"
 #include "kv/work.h"
 
-bool lease_has_key(const struct store *store, int64_t id, struct slice key) {
-    const struct kv_version *newest = store_newest(store, key);
+bool lease_has_key(struct store *store, int64_t id, struct slice key) {
+    const struct kv_version *newest =
+        store->durable != NULL ? durable_at(store, key, UINT64_MAX) : store_newest(store, key);
     return newest != NULL && !version_is_tombstone(newest) && version_lease(newest) == id;
 }
 
@@ -63,9 +65,11 @@ bool kv_lease_find(const struct kv *kv, int64_t id, struct kv_lease *out) {
 }
 
 /* The version that readers see now, if it has the lease. Inside. */
-static struct kv_version *attached(const struct store *store, int64_t id, struct slice key) {
+static struct kv_version *attached(struct store *store, int64_t id, struct slice key) {
     struct kv_version *version =
-        version_at(store_newest(store, key), store->shown.revision, store->shown.kept_from);
+        store->durable != NULL
+            ? durable_at(store, key, store->shown.revision)
+            : version_at(store_newest(store, key), store->shown.revision, store->shown.kept_from);
     return version != NULL && version_lease(version) == id ? version : NULL;
 }
 

@@ -222,7 +222,7 @@ static int persisted(struct ordered *map, struct slice key, void *into, size_t c
     if (rc == 0 && value == NULL) {
         return LKV_ENOENT;
     }
-    if (rc == 0) {
+    if (rc == 0 && capacity > 0) {
         memcpy(into, value, *size < capacity ? *size : capacity);
     }
     rocksdb_free(value);

@@ -19,6 +19,7 @@ struct pair {
     struct kv *kv[2]; /* in memory, on disk */
     struct sim_disk *sim;
     struct entry log[LOG_MAX];
+    struct kv_result results[LOG_MAX]; /* the first ones, without answers */
     size_t count;
     uint64_t raised; /* the entry that brings history */
     uint64_t sessions[4];
@@ -136,7 +137,9 @@ static struct kv_step random_step(struct pair *pair, struct texts *texts) {
         step.op = KV_PUT;
         step.flags = flags;
         step.value = flags & KV_KEEP_VALUE ? (struct slice){0} : random_value(prng, texts->value);
-        step.lease = flags & KV_KEEP_LEASE ? 0 : (int64_t)prng_below(prng, 3);
+        step.lease = flags & KV_KEEP_LEASE || pair->raised == 0 || prng_below(prng, 2)
+                         ? 0
+                         : 1 + (int64_t)prng_below(prng, 3);
         step.if_rev = prng_below(prng, 8) ? 0 : prng_below(prng, revision + 1);
         break;
     }
@@ -182,6 +185,32 @@ static void in_session(struct pair *pair, struct kv_command *command) {
     }
 }
 
+enum { LEASES = 3 };
+
+static void lease_command(struct pair *pair, struct kv_command *command, struct buffer *bytes) {
+    struct prng *prng = &pair->prng;
+    command->lease = 1 + (int64_t)prng_below(prng, LEASES);
+    switch (prng_below(prng, 4)) {
+    case 0: command->op = KV_LEASE_REVOKE; break;
+    case 1:
+        command->op = KV_LEASE_CHECKPOINT;
+        struct kv_lease lease;
+        for (size_t i = 0; kv_lease_at(pair->kv[0], i, &lease); i++) {
+            const struct kv_checkpoint at = {
+                .id = lease.id, .granted = lease.granted, .remaining_ms = prng_below(prng, 900)};
+            kv_checkpoint_put(bytes, &at);
+        }
+        command->lease = 0;
+        command->checkpoints = buffer_slice(bytes);
+        break;
+    default:
+        command->op = KV_LEASE_GRANT;
+        command->ttl_ms = 1000;
+        command->limit = 100;
+        break;
+    }
+}
+
 /* One that opens or ends a session, or changes keys in one or in none. */
 static void random_command(struct pair *pair, struct kv_command *command, struct texts *texts,
                            struct buffer *program) {
@@ -203,6 +232,13 @@ static void random_command(struct pair *pair, struct kv_command *command, struct
     case 2:
         command->op = history ? KV_COMPACT : KV_PUT;
         command->revision = 1 + prng_below(prng, revision_of(pair) + 1);
+        break;
+    case 3:
+    case 4:
+        if (history) {
+            lease_command(pair, command, program);
+            return;
+        }
         break;
     default: break;
     }
@@ -285,6 +321,7 @@ static void apply_batch(struct pair *pair) {
         expect_result(pair, &results[0][i], &results[1][i]);
         kv_result_fini(&results[0][i]);
         kv_result_fini(&results[1][i]);
+        pair->results[from + i] = results[0][i];
     }
 }
 
@@ -338,11 +375,30 @@ static void compare_rest(const struct pair *pair) {
     kv_stats(pair->kv[1], &stats[1]);
     cr_assert(stats[0].keys == stats[1].keys && stats[0].bytes == stats[1].bytes &&
               stats[0].revision == stats[1].revision && stats[0].kept_from == stats[1].kept_from &&
-              stats[0].sessions == stats[1].sessions);
+              stats[0].sessions == stats[1].sessions && stats[0].leases == stats[1].leases);
     cr_assert_eq(kv_feature_level(pair->kv[0]), kv_feature_level(pair->kv[1]));
     struct kv_session a, b;
     for (size_t i = 0; kv_session_at(pair->kv[0], i, &a); i++) {
         cr_assert(kv_session_at(pair->kv[1], i, &b) && a.id == b.id && a.ttl_ms == b.ttl_ms);
+    }
+}
+
+static void compare_leases(const struct pair *pair) {
+    struct kv_lease a, b;
+    for (size_t i = 0; kv_lease_at(pair->kv[0], i, &a); i++) {
+        cr_assert(kv_lease_at(pair->kv[1], i, &b));
+        cr_assert(a.id == b.id && a.granted == b.granted && a.ttl_ms == b.ttl_ms &&
+                  a.remaining_ms == b.remaining_ms);
+        struct kv_range keys[2];
+        for (size_t k = 0; k < 2; k++) {
+            cr_assert_eq(kv_lease_keys(pair->kv[k], a.id, (struct slice){0}, 1000, &keys[k]), 0);
+        }
+        cr_assert_eq(keys[0].count, keys[1].count);
+        for (size_t k = 0; k < keys[0].count; k++) {
+            expect_item(&keys[0].items[k], &keys[1].items[k]);
+        }
+        kv_range_fini(&keys[0]);
+        kv_range_fini(&keys[1]);
     }
 }
 
@@ -438,6 +494,12 @@ static void reopen(struct pair *pair, bool lost) {
     apply_all(pair->kv[1], pair->log + stamp.index, count, results);
     for (size_t i = 0; i < count; i++) {
         kv_result_fini(&results[i]);
+        const struct kv_result *first = &pair->results[stamp.index + i];
+        cr_assert(results[i].rc == first->rc && results[i].revision == first->revision &&
+                      results[i].count == first->count && results[i].index == first->index,
+                  "entry %llu: %d %llu and %d %llu", (unsigned long long)stamp.index + i + 1,
+                  first->rc, (unsigned long long)first->count, results[i].rc,
+                  (unsigned long long)results[i].count);
     }
     pair->replayed += count;
 }
@@ -498,6 +560,7 @@ static void drive(struct pair *pair, uint64_t seed, size_t entries) {
         compare_points(pair);
         compare_range(pair);
         compare_rest(pair);
+        compare_leases(pair);
         switch (prng_below(&pair->prng, 24)) {
         case 0:
         case 1: compare_images(pair); break;
