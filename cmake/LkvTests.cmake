@@ -104,6 +104,23 @@ function(lkv_unit_tests)
     endforeach()
 endfunction()
 
+# The same tests with the other engine (tests/unit/kv/feed.h). Left out is what looks at the memory of the first
+# one: failed allocations, and images loaded without a home.
+function(lkv_engine_tests)
+    if(NOT LKV_ROCKSDB_FOUND OR LKV_SANITIZE) # there unit_kv_engines does
+        return()
+    endif()
+    set(runs "lease !(*s28*|*naive*)" "semantics !(s28*)" "session !(s28*|*naive*)"
+        "watch !(*without_memory)")
+    foreach(run IN LISTS runs)
+        string(REPLACE " " ";" run ${run})
+        list(GET run 0 name)
+        list(GET run 1 filter)
+        lkv_add_test(NAME rocksdb_kv_${name} LABEL unit ENVIRONMENT LKV_TEST_ENGINE=rocksdb
+            COMMAND $<TARGET_FILE:unit_kv_${name}> --jobs 1 --filter kv_${name}/${filter})
+    endforeach()
+endfunction()
+
 function(lkv_thread_tests)
     file(GLOB sources CONFIGURE_DEPENDS ${LKV_TESTS_DIR}/threads/*.c)
     foreach(source IN LISTS sources)
