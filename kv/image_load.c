@@ -329,6 +329,19 @@ int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *in
     return load(&loader, disk, info, tail);
 }
 
+int kv_image_header(struct disk *disk, const char *path, uint32_t feature_level,
+                    struct kv_image_info *info, struct reason *why) {
+    struct loader loader = {.path = path, .known = feature_level, .why = why};
+    int rc = disk_open(disk, path, DISK_READ, &loader.file);
+    if (rc != 0) {
+        return failed(&loader, rc);
+    }
+    rc = disk_size(loader.file, &loader.size);
+    rc = rc == 0 ? read_header(&loader) : failed(&loader, rc);
+    disk_close(loader.file);
+    return rc == 0 ? give_out(&loader, info, NULL) : rc;
+}
+
 int kv_image_prefix(struct disk *disk, const char *path, const atomic_bool *cancel, uint64_t *size,
                     struct reason *why) {
     struct reason found = {{0}}; /* that the rest is missing is no news */

@@ -71,6 +71,10 @@ int kv_persisted(struct kv *kv, uint64_t *index, struct reason *why) {
     return rc;
 }
 
+bool kv_waits(const struct kv *kv) {
+    return kv->in_map && durable_busy(kv->store->durable);
+}
+
 int kv_health(struct kv *kv, struct reason *why) {
     struct store *store;
     struct durable *durable = hold_map(kv, &store);

@@ -59,6 +59,8 @@ MUST_USE int kv_flush(struct kv *kv, struct reason *why);
 /* What of it is on the disk now: the index that a crash would go back to. In memory: UINT64_MAX, since there
  * is nothing to go back to. Any thread. */
 MUST_USE int kv_persisted(struct kv *kv, uint64_t *index, struct reason *why);
+/* Whether kv_apply waits for the disk: ask again a moment later. Applier's thread. */
+bool kv_waits(const struct kv *kv);
 /* Whether the engine has failed where nobody was waiting for it: LKV_EIO. Then the applier stops, too. */
 MUST_USE int kv_health(struct kv *kv, struct reason *why);
 
@@ -292,6 +294,11 @@ MUST_USE int kv_image_save(struct kv_view *view, struct disk *disk, const char *
  * owned copy, NULL on failure. */
 MUST_USE int kv_image_check(struct disk *disk, const char *path, struct kv_image_info *info,
                             struct blob **tail, struct reason *why);
+
+/* The header alone, for a reader of this feature level: whose it is and where it stands. LKV_EDAMAGED,
+ * LKV_EVERSION. */
+MUST_USE int kv_image_header(struct disk *disk, const char *path, uint32_t feature_level,
+                             struct kv_image_info *info, struct reason *why);
 
 /* How much of an image that is still on its way is good: up to the end of the last whole chunk whose
  * checksum fits, 0 when not even the header is. Nothing else of it is believed. */

@@ -1024,7 +1024,8 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  * an error. Not done: LKV_EUNREACHABLE or LKV_ETIMEOUT of a client; a node always answers.
  *   Texts    "id", "address" (where its peers reach it), "role" ("leader", "follower", "candidate",
  *            "stopped"), "leader", "leader_address" (both absent while none is known), "listen"
- *            (with the port that was chosen), "model", "cluster_id", "member_id" (hex), "state".
+ *            (with the port that was chosen), "model", "engine" (of model kv: where the keys lie),
+ *            "cluster_id", "member_id" (hex), "state".
  *   State    "ok"; "founding: ..." (what it waits for), or which cluster does not know this
  *            directory; "repairing: ..." (what of its disk cannot be read; it comes from the
  *            others, and it counts for no quorum meanwhile), "end unknown: ..." (the same, and it
@@ -1035,7 +1036,7 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            "stopped: ..." (after an error, for good).
  *   Numbers  "term", "commit", "applied", "durable", "first", "last" (of the log), "rev", "keys",
  *            "sessions" (open ones), "bytes" (of live keys and values), "memory_bytes" (of the
- *            memory engine), "log_bytes", "image_index", "feature_level" (what all members of the
+ *            engine), "log_bytes", "image_index", "feature_level" (what all members of the
  *            cluster understand), "peers_up", "connections" (of clients), "views" (that it holds),
  *            "damaged_entries" (of its log, unreadable now), "repaired_entries" (since its start),
  *            "scrub_index" (where the check of the disk is; 0: none is under way), "scrubbed_ms"

@@ -47,6 +47,7 @@
     X("digest")           \
     X("next")             \
     X("model")            \
+    X("engine")           \
     X("refusals")         \
     X("damaged_entries")  \
     X("repaired_entries") \

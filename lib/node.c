@@ -156,6 +156,7 @@ void node_set_timer(struct node *node) {
         node_reread_timer(node, now_ns),
         node_agree_timer(node),
         node->closing || node->stop_rc != 0 ? UINT64_MAX : node->ready_deadline_ns,
+        node->closing || node->stop_rc != 0 ? UINT64_MAX : node->apply_retry_ns,
         node_accept_timer(node, now_ns),
         node->server_next_ns,
         node->forward_next_ns,
@@ -256,7 +257,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     node->boot_nonce = loop_random(world->loop);
     atomic_init(&node->handle.leases.ids, ~node->boot_nonce); /* as random */
     node->next_expiry_ns = node->park_retry_ns = node->server_next_ns = UINT64_MAX;
-    node->ready_deadline_ns = node->seen_retry_ns = UINT64_MAX;
+    node->ready_deadline_ns = node->seen_retry_ns = node->apply_retry_ns = UINT64_MAX;
     node->raft_deadline_ns = node->timer_at_ns = node->handover_deadline_ns = UINT64_MAX;
     (void)pthread_mutex_init(&node->mutex, NULL);
     (void)pthread_cond_init(&node->changed_cond, NULL);
@@ -302,6 +303,10 @@ static int start_rooms(struct node *node, struct reason *why) {
         return rc;
     }
     node->state = state_of(node->identity.model);
+    if (node->identity.model == MODEL_LOG && node->options.engine != ENGINE_MEMORY) {
+        return reason_set(why, LKV_EOPTION,
+                          "the option engine goes with model kv: %s is of model log", node->dir);
+    }
     rc = node->state->open(node, why);
     if (rc != 0) {
         return rc;

@@ -215,9 +215,14 @@ struct node {
 
     /* Any thread. */
     struct inbox inbox;
-    atomic_size_t held_bytes;      /* of callers' requests without their final message */
-    atomic_bool role_freed;        /* a role message was freed: role_pump */
-    struct kv *kv;                 /* readable at any time; NULL in model log */
+    atomic_size_t held_bytes; /* of callers' requests without their final message */
+    atomic_bool role_freed;   /* a role message was freed: role_pump */
+    struct kv *kv;            /* readable at any time; NULL in model log */
+    struct kv_home kv_home;   /* engine NULL: in memory */
+    char state_dir[DISK_PATH_SIZE];
+    uint64_t kv_included;          /* what kv knew when it was opened from its home; 0: nothing */
+    uint64_t health_ns;            /* when its home is looked at again */
+    uint64_t apply_retry_ns;       /* the state's disk is behind; UINT64_MAX: it is not */
     const struct state_ops *state; /* immutable after open */
     pthread_mutex_t mutex;         /* of the fields up to the next comment */
     pthread_cond_t changed_cond;

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
+enum { BUSY_MS = 2 /* until the state's disk is asked again */ };
 enum { SLICE_ENTRIES = 256, SLICES_A_TURN = 8, READ_BYTES = 4 * 1024 * 1024, READ_ENTRIES = 4096 };
 
 /* Entries below the window, on their way from disk. */
@@ -96,6 +97,10 @@ static bool apply_run(struct node *node, const struct entry *entries, size_t cou
     }
     if (applied == count && entries[count - 1].type == ENTRY_DIGEST) {
         node_agree_applied(node, &entries[count - 1]);
+    }
+    if (applied == 0 && node->state->busy != NULL && node->state->busy(node)) {
+        node->apply_retry_ns = node_now(node) + BUSY_MS * MS_NS;
+        return false;
     }
     return true;
 }
@@ -316,6 +321,7 @@ void node_apply(struct node *node) {
     }
     publish_role(node);
     set_gate(node);
+    node->apply_retry_ns = UINT64_MAX;
     uint64_t before = node->applied;
     size_t slices = 0;
     bool waits = skip_replay(node);
@@ -333,7 +339,9 @@ void node_apply(struct node *node) {
         publish_role(node);
     }
     if (node->applied < node->commit && !waits) {
-        if (slices == SLICES_A_TURN) {
+        if (node->apply_retry_ns != UINT64_MAX) {
+            /* the timer comes back to it */
+        } else if (slices == SLICES_A_TURN) {
             node->turn_wanted = true;
         } else if (!node->reading_for_apply && node->fetched_for_apply == NULL && !node->closing &&
                    node->applied + 1 < node->window.first &&

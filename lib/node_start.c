@@ -307,8 +307,14 @@ static int load_image_at(struct node *node, const struct identity *identity, uin
                          struct reason *why) {
     char path[DISK_PATH_SIZE];
     node_image_path(node, index, path, sizeof(path));
-    struct state_loaded loaded;
-    int rc = node->state->load(node, path, &loaded, why);
+    struct state_loaded loaded = {0};
+    int rc = LKV_ENOENT;
+    if (node->state->covers != NULL) {
+        rc = node->state->covers(node, path, &loaded, why);
+    }
+    if (rc == LKV_ENOENT) {
+        rc = node->state->load(node, path, &loaded, why);
+    }
     if (rc != 0) {
         return rc;
     }
@@ -318,8 +324,10 @@ static int load_image_at(struct node *node, const struct identity *identity, uin
                           "%s belongs to cluster %016" PRIx64 ", this node to %016" PRIx64, path,
                           loaded.cluster_id, identity->cluster_id);
     }
-    node->state->restore(node, &loaded);
-    node->state->discard(&loaded);
+    if (loaded.state != NULL) {
+        node->state->restore(node, &loaded);
+        node->state->discard(&loaded);
+    }
     node->image_index = loaded.index;
     node->image_term = loaded.term;
     node->applied = loaded.index;
@@ -494,6 +502,29 @@ static int refuse_damaged(const struct node *node, bool mend, struct reason *why
     return LKV_EDAMAGED;
 }
 
+/* Rule 12: a state is never ahead of its log, so what is between the two was in the log, and is lost. */
+static int check_state_ahead(struct node *node, const struct identity *identity, bool mend,
+                             struct log_state *state, struct reason *why) {
+    uint64_t included = node->state->includes(node);
+    if (node->state->forget == NULL || included <= state->last) {
+        return 0;
+    }
+    (void)reason_set(why, LKV_EDAMAGED,
+                     "%s has entries up to %" PRIu64 " applied, and the log ends at %" PRIu64
+                     ": what is between them is lost",
+                     node->state_dir, included, state->last);
+    if (!mend) {
+        struct reason found = *why;
+        return reason_set(why, LKV_EDAMAGED,
+                          "%.300s. Restore the directory, or remove %s to go on without it",
+                          found.text, node->state_dir);
+    }
+    trace_line(&node->trace, TRACE_ERROR, "state-ahead", "%s", why->text);
+    state->end_unknown = true;
+    int rc = node->state->forget(node, why);
+    return rc == 0 ? load_image(node, identity, mend, why) : rc;
+}
+
 static int put_images_aside(struct node *node, struct reason *why) {
     int rc = node_image_put_aside(node);
     return rc == 0 ? 0
@@ -526,7 +557,10 @@ int node_recover(struct node *node, struct identity *identity, struct reason *wh
     if (rc != 0) {
         return rc == LKV_EDAMAGED ? refuse_damaged(node, mend, why) : rc;
     }
-    rc = put_images_aside(node, why);
+    rc = check_state_ahead(node, identity, mend, &state, why);
+    if (rc == 0) {
+        rc = put_images_aside(node, why);
+    }
     if (rc == 0) {
         rc = remember_log(node, identity, &state, why);
     }

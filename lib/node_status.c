@@ -132,6 +132,9 @@ void node_answer_status(struct node *node, struct request *request) {
         stats.sessions = node->ledger.sessions.count;
     }
     msg_set_str(reply, "model", model_name(node->identity.model));
+    if (node->kv != NULL) {
+        msg_set_str(reply, "engine", node->kv_home.engine != NULL ? "rocksdb" : "memory");
+    }
     msg_set_str(reply, "id", node->options.id);
     msg_set_str(reply, "address", node->founding.self_address);
     msg_set_str(reply, "role", role_text(node));

@@ -16,7 +16,7 @@ enum option_kind {
     KIND_PEERS,
     KIND_ENDPOINTS,
     KIND_SWITCH,
-    KIND_ENGINE, /* only one value in this version: kept nowhere */
+    KIND_ENGINE,
     KIND_MODEL,
     KIND_MOVED,
     KIND_NUMBER,
@@ -55,7 +55,9 @@ enum option_kind {
     X(moved, KIND_MOVED, moved, "off", 0, 0,                                                      \
       "for one start. on: the directory was moved or restored, or peers have other addresses; "   \
       "newest: and nothing was written after the copy was made")                                  \
-    X(engine, KIND_ENGINE, dir, "memory", 0, 0, "memory: the only engine of this version")        \
+    X(engine, KIND_ENGINE, engine, "memory", 0, 0,                                                \
+      "where the keys lie, of model kv: memory, or rocksdb: on disk, in DIR/state; any member "   \
+      "may use either, and change it with a restart")                                             \
     X(model, KIND_MODEL, model, "", 0, 0,                                                         \
       "kv: keys and values; log: records by index; empty: the directory's, kv in a new one")      \
     X(timeout_ms, KIND_MS, timeout_ms, "5s", 1, 24 * 3600 * 1000,                                 \
@@ -163,11 +165,13 @@ static int set_listen(const char *text, char address[static ADDRESS_SIZE], struc
     return option_address(slice_text(text), true, address, why);
 }
 
-static int set_only(const char *text, const char *only, const char *what, struct reason *why) {
-    return strcmp(text, only) == 0
-               ? 0
-               : reason_set(why, LKV_EOPTION, "expected %s: this version has no other %s", only,
-                            what);
+static int set_engine(struct lkv_options *options, const char *text, struct reason *why) {
+    bool rocksdb = strcmp(text, "rocksdb") == 0;
+    if (!rocksdb && strcmp(text, "memory") != 0) {
+        return reason_set(why, LKV_EOPTION, "expected memory or rocksdb");
+    }
+    options->engine = rocksdb ? ENGINE_ROCKSDB : ENGINE_MEMORY;
+    return 0;
 }
 
 const char *model_name(enum model model) {
@@ -226,7 +230,7 @@ static int set_row(const struct option_row *row, const char *text, struct lkv_op
     case KIND_ENDPOINTS:
         return option_endpoints(text, options->endpoints, &options->endpoint_count, why);
     case KIND_SWITCH: return option_switch(text, (bool *)((char *)options + row->offset), why);
-    case KIND_ENGINE: return set_only(text, "memory", "engine", why);
+    case KIND_ENGINE: return set_engine(options, text, why);
     case KIND_MODEL: return set_model(options, text, why);
     case KIND_MOVED: return set_moved(options, text, why);
     case KIND_NUMBER: return set_number(row, UNIT_NONE, text, options, why);

@@ -13,6 +13,11 @@ enum model {
     MODEL_KV,  /* entries are commands of the state machine */
     MODEL_LOG  /* entries are the caller's records: the log is the final state */
 };
+/* Where the state of model kv lies. */
+enum engine {
+    ENGINE_MEMORY,
+    ENGINE_ROCKSDB /* in DIR/state, by a module (kv/ordered.h) */
+};
 /* The operator's word on a directory that was copied, restored or moved (rule 17). */
 enum moved {
     MOVED_OFF,
@@ -40,6 +45,7 @@ struct lkv_options {
     bool offline;                    /* off */
     enum moved moved;                /* off */
     enum model model;                /* MODEL_ANY */
+    enum engine engine;              /* ENGINE_MEMORY */
     uint64_t timeout_ms;             /* 5000 */
     uint64_t heartbeat_ms;           /* 50 */
     uint64_t election_ms;            /* 300: delays are drawn from [it, twice it] */

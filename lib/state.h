@@ -70,6 +70,15 @@ struct state_ops {
     int (*save)(struct node *node, struct state_image *image, const char *path, struct reason *why);
     void (*end)(struct state_image *image); /* any thread */
 
+    /* Whether the state that was opened knows all that this image does, so that it need not be loaded: then 0,
+     * and `out` says which it is and has no state. LKV_ENOENT: no. NULL: never. Before the loop runs. */
+    int (*covers)(struct node *node, const char *path, struct state_loaded *out,
+                  struct reason *why);
+    /* Begins anew, empty: what was opened is of no use. NULL: it always is. Before the loop runs. */
+    int (*forget)(struct node *node, struct reason *why);
+    /* Applying has to wait for the state's disk, and is asked again a moment later. NULL: never. */
+    bool (*busy)(const struct node *node);
+
     /* Verifies all of it and keeps nothing. Any worker thread. */
     int (*check)(struct node *node, const char *path, struct reason *why);
 

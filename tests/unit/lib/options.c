@@ -117,9 +117,9 @@ Test(lib_options, say_what_was_expected_and_what_came) {
     cr_assert_str_eq(lkv_options_error(options), "there is no option \"no_such\"");
     refuse("forward", "yes");
     cr_assert_str_eq(lkv_options_error(options), "forward: expected on or off; got \"yes\"");
-    refuse("engine", "rocksdb");
+    refuse("engine", "disk");
     cr_assert_str_eq(lkv_options_error(options),
-                     "engine: expected memory: this version has no other engine; got \"rocksdb\"");
+                     "engine: expected memory or rocksdb; got \"disk\"");
     accept("timeout_ms", "1");
 }
 
