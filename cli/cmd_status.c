@@ -317,8 +317,8 @@ static void judge(const struct lkv_msg *status, const struct troubles *troubles,
 
 /* ------------------------------------------------------------------ printing */
 
-static const char *const texts[] = {"id",    "role",   "leader",     "leader_address",
-                                    "state", "listen", "cluster_id", "member_id"};
+static const char *const texts[] = {"id",     "role",       "leader",    "leader_address", "state",
+                                    "listen", "cluster_id", "member_id", "engine"};
 static const char *const numbers[] = {"term",
                                       "commit",
                                       "applied",

@@ -14,6 +14,10 @@ install(TARGETS ledgerkv EXPORT ledgerkv-targets LIBRARY DESTINATION ${CMAKE_INS
 if(TARGET ledgerkv_static)
     install(FILES ${PROJECT_BINARY_DIR}/libledgerkv.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+if(TARGET ledgerkv-rocksdb)
+    # Beside the library: that is where it looks.
+    install(TARGETS ledgerkv-rocksdb LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET kvctl)
     install(TARGETS kvctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

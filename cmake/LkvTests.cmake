@@ -89,6 +89,8 @@ function(lkv_unit_tests)
     file(GLOB sources CONFIGURE_DEPENDS ${LKV_TESTS_DIR}/unit/*/*.c)
     if(NOT LKV_ROCKSDB_FOUND)
         list(FILTER sources EXCLUDE REGEX "/kv/engines[a-z_]*\\.c$")
+    elseif(LKV_SANITIZE) # its own write(2) would stand in a sanitizer's place
+        list(FILTER sources EXCLUDE REGEX "/kv/engines_kill\\.c$")
     endif()
     foreach(source IN LISTS sources)
         get_filename_component(name ${source} NAME_WE)
@@ -97,6 +99,9 @@ function(lkv_unit_tests)
         set(target unit_${room}_${name})
         lkv_test_executable(${target} ${room} ${source})
         target_link_libraries(${target} PRIVATE PkgConfig::criterion)
+        if(name STREQUAL engines_kill) # a module finds its functions
+            set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
+        endif()
         # Criterion's cr_assert(eq(...)) assigns an int to a bit-field inside our own lines.
         target_compile_options(${target} PRIVATE -Wno-conversion)
         # One at a time: ctest already runs executables side by side.
@@ -154,9 +159,9 @@ endfunction()
 # Processes mostly wait, so these run beside other tests. What a sanitizer is unlikely to learn from is
 # left to the plain tree, or the whole would take longer than anybody waits. AddressSanitizer sees the
 # same code in unit_lib and unit_sim; ThreadSanitizer looks for other things than disks and exit codes.
-set(LKV_CLUSTER_NOT_address broker graceful_stop growing import_patience leader_loses_quorum log_once
+set(LKV_CLUSTER_NOT_address broker engine engine_long graceful_stop growing import_patience leader_loses_quorum log_once
     log_sigkill once paused_leader restored_data)
-set(LKV_CLUSTER_NOT_thread copied_directory corrupt_files exit_codes full_disks growing import_patience
+set(LKV_CLUSTER_NOT_thread copied_directory corrupt_files engine engine_long exit_codes full_disks growing import_patience
     installed leader_loses_quorum log_full_disk restored_data status_of_disks wiped_member)
 
 function(lkv_cluster_tests)
@@ -171,6 +176,13 @@ function(lkv_cluster_tests)
     target_link_libraries(check-history PRIVATE support)
     set_target_properties(witness check-history PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+    set(state_disk "")
+    if(LKV_ROCKSDB_FOUND)
+        add_library(state-disk MODULE ${LKV_TESTS_DIR}/cluster/state_disk.c)
+        target_link_libraries(state-disk PRIVATE ${CMAKE_DL_LIBS})
+        target_compile_options(state-disk PRIVATE -fvisibility=default)
+        set(state_disk STATE_DISK=$<TARGET_FILE:state-disk>)
+    endif()
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         # Sourced by the others, not a test.
@@ -183,7 +195,7 @@ function(lkv_cluster_tests)
         endif()
         lkv_add_test(NAME cluster_${name} LABEL cluster SECONDS 300 NETNS
             ENVIRONMENT KVCTL=$<TARGET_FILE:kvctl> WITNESS=$<TARGET_FILE:witness>
-                CHECK_HISTORY=$<TARGET_FILE:check-history>
+                CHECK_HISTORY=$<TARGET_FILE:check-history> ${state_disk}
             COMMAND bash ${script})
     endforeach()
 endfunction()

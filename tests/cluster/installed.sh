@@ -29,6 +29,18 @@ if [[ -e $build/man ]]; then
     fi
 fi
 
+if [[ -e $build/libledgerkv-rocksdb.so ]]; then
+    say "the engine rocksdb is found beside the library"
+    expect 1 "$T/tree/bin/kvctl" --dir "$T/alone" get nothing
+    start_process alone "$T/tree/bin/kvctl" serve --dir "$T/alone" --engine rocksdb --listen 127.0.0.1:7109
+    same "$("$T/tree/bin/kvctl" --endpoints 127.0.0.1:7109 status -o json | field engine)" rocksdb
+    stop alone
+    mv "$lib/libledgerkv-rocksdb.so" "$T/module"
+    expect 3 "$T/tree/bin/kvctl" serve --dir "$T/alone" --engine rocksdb --listen 127.0.0.1:7109
+    said 'librocksdb'
+    mv "$T/module" "$lib/libledgerkv-rocksdb.so"
+fi
+
 say "every example, with pkg-config and the shared library"
 # shellcheck disable=SC2046 # words
 for source in "$sources"/examples/*.c; do
