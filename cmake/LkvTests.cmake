@@ -89,8 +89,6 @@ function(lkv_unit_tests)
     file(GLOB sources CONFIGURE_DEPENDS ${LKV_TESTS_DIR}/unit/*/*.c)
     if(NOT LKV_ROCKSDB_FOUND)
         list(FILTER sources EXCLUDE REGEX "/kv/engines[a-z_]*\\.c$")
-    elseif(LKV_SANITIZE) # its own write(2) would stand in a sanitizer's place
-        list(FILTER sources EXCLUDE REGEX "/kv/engines_kill\\.c$")
     endif()
     foreach(source IN LISTS sources)
         get_filename_component(name ${source} NAME_WE)
@@ -99,9 +97,6 @@ function(lkv_unit_tests)
         set(target unit_${room}_${name})
         lkv_test_executable(${target} ${room} ${source})
         target_link_libraries(${target} PRIVATE PkgConfig::criterion)
-        if(name STREQUAL engines_kill) # a module finds its functions
-            set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
-        endif()
         # Criterion's cr_assert(eq(...)) assigns an int to a bit-field inside our own lines.
         target_compile_options(${target} PRIVATE -Wno-conversion)
         # One at a time: ctest already runs executables side by side.
@@ -128,10 +123,16 @@ endfunction()
 
 function(lkv_thread_tests)
     file(GLOB sources CONFIGURE_DEPENDS ${LKV_TESTS_DIR}/threads/*.c)
+    if(LKV_SANITIZE OR NOT LKV_ROCKSDB_FOUND) # its own write(2) would stand in a sanitizer's place
+        list(FILTER sources EXCLUDE REGEX "/kv_engine_kill\\.c$")
+    endif()
     foreach(source IN LISTS sources)
         get_filename_component(name ${source} NAME_WE)
         string(REGEX REPLACE "_.*" "" room ${name})
         lkv_test_executable(threads_${name} ${room} ${source})
+        if(name STREQUAL kv_engine_kill) # the module finds its functions
+            set_target_properties(threads_${name} PROPERTIES ENABLE_EXPORTS ON)
+        endif()
         lkv_add_test(NAME threads_${name} LABEL threads SECONDS 300
             COMMAND $<TARGET_FILE:threads_${name}>)
     endforeach()
