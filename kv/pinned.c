@@ -50,6 +50,7 @@ static void walk_init_at(struct walk *walk, struct kv_pin *pin, struct slice fro
     struct kv_stamp stamp = pin->stamp;
     stamp.kept_from = stamp.revision + 1;
     walk_init_pinned(walk, pin->kv, pin->store, &stamp);
+    walk->scan.snapshot = pin->pin.snapshot;
     walk->revision = pin->revision;
     walk->from = from;
 }

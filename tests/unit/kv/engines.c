@@ -25,7 +25,8 @@ struct pair {
     uint64_t sessions[4];
     struct held {
         struct kv_view *views[2];
-        struct slice image; /* owned: of the first, when it was opened */
+        struct kv_pin *pins[2]; /* of some revision */
+        struct slice image;     /* owned: of the first, when it was opened */
     } held[VIEWS];
     size_t answered, refused, replayed, restored;
 };
@@ -349,6 +350,13 @@ static void compare_points(struct pair *pair) {
     }
 }
 
+static void expect_ranges(const struct kv_range *a, const struct kv_range *b) {
+    cr_assert(a->count == b->count && a->more == b->more && a->total == b->total);
+    for (size_t i = 0; i < a->count; i++) {
+        expect_item(&a->items[i], &b->items[i]);
+    }
+}
+
 static void compare_range(struct pair *pair) {
     struct prng *prng = &pair->prng;
     struct kv_query query = naive_random_query(prng, revision_of(pair));
@@ -360,11 +368,7 @@ static void compare_range(struct pair *pair) {
     int rc = kv_range(pair->kv[0], &query, &ranges[0]);
     cr_assert_eq(kv_range(pair->kv[1], &query, &ranges[1]), rc);
     expect_stamp(&ranges[0].stamp, &ranges[1].stamp);
-    cr_assert(ranges[0].count == ranges[1].count && ranges[0].more == ranges[1].more &&
-              ranges[0].total == ranges[1].total);
-    for (size_t i = 0; i < ranges[0].count; i++) {
-        expect_item(&ranges[0].items[i], &ranges[1].items[i]);
-    }
+    expect_ranges(&ranges[0], &ranges[1]);
     kv_range_fini(&ranges[0]);
     kv_range_fini(&ranges[1]);
 }
@@ -422,7 +426,23 @@ static struct slice image_of(struct pair *pair, struct kv_view *view, const char
     return slice_of(copy, bytes.size);
 }
 
+static void compare_pins(struct pair *pair, struct held *held) {
+    struct kv_query query = naive_random_query(&pair->prng, revision_of(pair));
+    struct kv_range ranges[2];
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert_eq(kv_pin_range(held->pins[i], &query, &ranges[i]), 0);
+    }
+    expect_ranges(&ranges[0], &ranges[1]);
+    for (size_t i = 0; i < 2; i++) {
+        kv_range_fini(&ranges[i]);
+        kv_pin_close(held->pins[i]);
+    }
+}
+
 static void let_go(struct pair *pair, struct held *held) {
+    if (held->pins[0] != NULL) {
+        compare_pins(pair, held);
+    }
     for (size_t i = 0; i < 2 && held->views[i] != NULL; i++) {
         uint64_t saved, digest;
         struct slice image = image_of(pair, held->views[i], "d/late", &saved);
@@ -441,7 +461,12 @@ static void compare_images(struct pair *pair) {
     uint64_t digests[2];
     struct slice images[2];
     let_go(pair, held);
+    uint64_t revision = prng_below(&pair->prng, revision_of(pair) + 1);
     for (size_t i = 0; i < 2; i++) {
+        struct kv_stamp stamp;
+        if (kv_pin_open(pair->kv[i], revision, &held->pins[i], &stamp) != 0) {
+            cr_assert_eq(kv_pin_open(pair->kv[i], 0, &held->pins[i], &stamp), 0);
+        }
         cr_assert_eq(kv_view_open(pair->kv[i], &held->views[i]), 0);
         images[i] = image_of(pair, held->views[i], i == 0 ? "d/a" : "d/b", &digests[i]);
     }
