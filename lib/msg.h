@@ -8,7 +8,7 @@
 
 #include <stdarg.h>
 
-enum { MSG_NUMBERS_MAX = 24, MSG_STRINGS_MAX = 10 };
+enum { MSG_NUMBERS_MAX = 24, MSG_STRINGS_MAX = 12 };
 
 /* The names are static strings of the table in msg.c: a name that comes from the wire is looked up
  * there, and dropped when this version does not know it. */
