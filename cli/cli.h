@@ -30,8 +30,8 @@ struct command {
     int (*run)(struct cli *cli); /* returns the exit code, having said why */
 };
 
-extern const struct command command_serve, command_put, command_add, command_compact, command_get,
-    command_del, command_count, command_status, command_endpoint_hash, command_import,
+extern const struct command command_serve, command_put, command_add, command_compact, command_txn,
+    command_get, command_del, command_count, command_status, command_endpoint_hash, command_import,
     command_export, command_log_dump, command_log_verify, command_bench_put, command_bench_get,
     command_bench_mixed, command_version, command_help, command_append, command_read,
     command_log_span, command_bench_append, command_lease_grant, command_lease_revoke,

@@ -49,6 +49,7 @@ const struct command *const commands[] = {
     &command_bench_append,
     &command_add,
     &command_compact,
+    &command_txn,
     &command_lease_grant,
     &command_lease_revoke,
     &command_lease_keep_alive,

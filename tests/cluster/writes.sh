@@ -48,4 +48,20 @@ same "$("$K" compact 10)" "OK rev=14"
 expect 4 "$K" compact 10
 expect 4 "$K" get k --rev 5
 expect 3 "$K" compact 0
+say "txn"
+same "$(printf 'if mod("text") = 14 # as it was\n   exists(nosuch) = 0\nthen put k2 "x\\n"\n     add n 8\n     del-range a c\n     range k l\nelse get text\n' | "$K" txn)" \
+    $'COMMITTED rev=15\nthen[0] OK\nthen[1] OK 0\nthen[2] OK deleted=0\nthen[3] k2\tx\\n'
+expect 1 "$K" txn $'if value(text) = "other"\nthen del text\nelse get text'
+same "$(cat "$T/stdout")" $'COMPARE FAILED rev=15\nelse[0] text\tabc'
+expect 0 "$K" txn $'if version(text) < 2\nthen add n 5\nget text' -o json
+same "$(cat "$T/stdout")" \
+    '{"outcome":"done","branch":"then","rev":"16","answers":[{"op":"add","number":"5"},{"op":"get","items":[{"key":"text","value":"abc","mod_rev":"14"}]}]}'
+for text in 'put k v' 'if k = 1' 'if mod(k) ~ 1' 'if mod(k) = x' 'then put k' 'then get k v' 'then put "k v' \
+    'then put k "\q"' 'then del k'$'\n''if mod(k) = 1' 'then add k x'; do
+    expect 3 "$K" txn "$text"
+    said 'line [12]: '
+done
+expect 3 "$K" txn $'then put k 1\nput k 2'
+expect 4 "$K" txn $'then put other 1\nadd text 1'
+expect 1 "$K" get other
 stop n1
