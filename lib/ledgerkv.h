@@ -111,8 +111,8 @@ enum lkv_event_type { LKV_EVENT_PUT = 0, LKV_EVENT_DELETE = 1 };
 /* One change of a key, told by a watch. Its bytes are valid until the message is freed. */
 struct lkv_event {
     enum lkv_event_type type;
-    /* What was written; mod_rev is the revision of the change. Of a delete: the key and mod_rev, and
-     * nothing else (version 0). */
+    /* What was written; mod_rev is the revision of the change. Of a delete: the key and mod_rev,
+     * and nothing else (version 0). */
     struct lkv_kv kv;
     /* With LKV_WATCH_PREVIOUS: what was there before; version 0: nothing was, or (kv.version is not
      * 1) it has been compacted, which can be so only at the oldest revision that is kept. */
