@@ -24,7 +24,8 @@ struct work;
 struct durable;
 
 struct store {
-    struct durable *durable; /* owned; not NULL: versions lie in a map on disk, table and index are empty */
+    struct durable
+        *durable; /* owned; not NULL: versions lie in a map on disk, table and index are empty */
     struct table table;
     struct index index;
     struct kv_stamp shown;             /* what readers see */

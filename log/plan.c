@@ -15,9 +15,11 @@ static int bad(struct reason *why, const char *what, uint64_t index) {
                       (unsigned long long)index);
 }
 
+/* `told`: the term before them, or 0 when the log knows it. Within a gap it does not: what it has there is
+ * that of the gap's end, which the cut takes away. */
 static int check_entries(const struct log *log, const struct log_write *write, uint64_t index,
-                         struct reason *why) {
-    uint64_t prev_term = log_terms_at(&log->terms, index - 1);
+                         uint64_t told, struct reason *why) {
+    uint64_t prev_term = told != 0 ? told : log_terms_at(&log->terms, index - 1);
     uint64_t term_max = write->save_vote ? write->vote.term : log->vote.record.term;
     for (size_t i = 0; i < write->count; i++) {
         const struct entry *entry = &write->entries[i];
@@ -69,7 +71,8 @@ static int check_write(struct log *log, const struct log_write *write, struct re
     if (cuts && !cut_term_fits(log, write)) {
         return bad(why, "cut behind an entry of unknown or another term", write->cut_from);
     }
-    return check_entries(log, write, cuts ? write->cut_from : log->last + 1, why);
+    return cuts ? check_entries(log, write, write->cut_from, write->cut_prev_term, why)
+                : check_entries(log, write, log->last + 1, 0, why);
 }
 
 int plan_segment(struct log *log, struct write_plan *plan, uint64_t bytes, struct reason *why) {

@@ -496,3 +496,33 @@ Test(log_repair, a_cut_inside_a_gap_states_the_term_before_it) {
         cut_inside_a_gap(told);
     }
 }
+
+/* The peer's entry comes in the same write, and its term may be below that of the gap's old end. */
+Test(log_repair, a_cut_inside_a_gap_takes_an_entry_of_the_term_that_it_states) {
+    struct fixture f;
+    fixture_init(&f, 1);
+    f.options.mend = true;
+    fixture_must_open(&f);
+    append(&f, 1, 4, 1, 100);
+    append(&f, 5, 8, 4, 100);
+    mark(&f);
+    for (uint64_t index = 4; index <= 12; index++) {
+        spoil(&f, index, 20);
+    }
+    fixture_power_cut(&f);
+    fixture_must_open(&f);
+    struct entry entry = entry_of(9, 2, 100);
+    struct log_write write = {.cut_from = 9, .cut_prev_term = 3, .entries = &entry, .count = 1};
+    cr_assert_eq(log_write(f.log, &write, &f.why), LKV_EINVAL, "2 behind 3");
+    write.cut_prev_term = 2;
+    cr_assert_eq(log_write(f.log, &write, &f.why), 0, "%s", f.why.text);
+    free_entries(&entry, 1);
+    fixture_power_cut(&f);
+    fixture_must_open(&f);
+    cr_assert_eq(f.state.last, 9);
+    cr_assert_eq(f.state.last_term, 2);
+    cr_assert_eq(f.state.gaps[0].last, 8);
+    cr_assert_eq(f.state.gaps[0].last_term, 2);
+    check_entries(&f, 9, 9, 2, 100);
+    fixture_fini(&f);
+}
