@@ -3,6 +3,7 @@
 #define LIB_HANDLE_H
 
 #include "lib/options.h"
+#include "lib/own_image.h"
 #include "lib/request.h"
 #include "lib/tail.h"
 #include "lib/watch.h"
@@ -21,6 +22,8 @@ struct lkv_ops {
     int (*get_local)(struct lkv *db,
                      struct request *request); /* fills request->reply, any thread */
     int (*role_watch)(struct lkv *db, struct lkv_queue *queue, void *tag);
+    /* Where images of the program's state go; NULL: this node has none. */
+    struct own_place *(*own)(struct lkv *db);
     /* A tail that gates readiness has got on; any thread. NULL: there is no role here to gate. */
     void (*consumed)(struct lkv *db);
 };

@@ -26,7 +26,7 @@ static size_t field_count(const struct hello *hello) {
     if (hello->grown_index != 0) {
         return WITH_GROWN;
     }
-    return hello->model == MODEL_LOG ? WITH_MODEL : HELLO_FIELDS;
+    return model_has_records(hello->model) ? WITH_MODEL : HELLO_FIELDS;
 }
 
 static int append_bytes(void *data, const char *bytes, size_t size) {
@@ -68,7 +68,7 @@ void hello_encode(const struct hello *hello, struct buffer *out) {
         pack_text(&packer, hello->members[i].address);
     }
     if (fields >= WITH_MODEL) {
-        pack_text(&packer, model_name(hello->model == MODEL_LOG ? MODEL_LOG : MODEL_KV));
+        pack_text(&packer, model_name(model_has_records(hello->model) ? hello->model : MODEL_KV));
     }
     if (fields >= WITH_GROWN) {
         msgpack_pack_uint64(&packer, hello->grown_index);
@@ -178,9 +178,13 @@ static void decode_model(struct fields *fields, struct hello *out) {
         return;
     }
     struct slice name = next_text(fields);
-    if (slice_equal(name, slice_text(model_name(MODEL_LOG)))) {
-        out->model = MODEL_LOG;
-    } else if (!slice_equal(name, slice_text(model_name(MODEL_KV)))) {
+    enum model model = MODEL_KV;
+    while (model <= MODEL_OWN && !slice_equal(name, slice_text(model_name(model)))) {
+        model++;
+    }
+    if (model <= MODEL_OWN) {
+        out->model = model;
+    } else {
         fields->failed = true; /* of a later version: not a member of this cluster */
     }
 }

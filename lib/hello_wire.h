@@ -24,7 +24,7 @@ struct hello {
     /* Blank: the (name, incarnation)s it has seen, itself included. Founded: the members. */
     struct identity_member members[OPTION_PEERS_MAX];
     size_t member_count;
-    enum model model;                 /* MODEL_KV or MODEL_LOG */
+    enum model model;                 /* never MODEL_ANY */
     uint64_t grown_index, grown_term; /* as in the identity; 0: the cluster was founded at once */
     bool
         end_unknown; /* last_index may be less than the sender has acknowledged, and it knows (rule 11) */

@@ -22,7 +22,7 @@ static void encode(const struct identity *identity, const struct disk_file_id *f
     if (identity->log_life != 0) {
         buffer_printf(out, "log_life %" PRIu64 "\n", identity->log_life);
     }
-    if (identity->model == MODEL_LOG) {
+    if (model_has_records(identity->model)) {
         buffer_printf(out, "model %s\n", model_name(identity->model));
     }
     for (size_t i = 0; i < identity->member_count; i++) {
@@ -98,9 +98,11 @@ static bool decode_log_made(const char *line, struct identity *out) {
 
 /* Without the line it is a directory of keys and values. */
 static bool decode_model(const char *line, struct identity *out) {
-    if (strcmp(line, "model log") == 0) {
-        out->model = MODEL_LOG;
-        return true;
+    for (enum model model = MODEL_LOG; model <= MODEL_OWN; model++) {
+        if (strncmp(line, "model ", 6) == 0 && strcmp(line + 6, model_name(model)) == 0) {
+            out->model = model;
+            return true;
+        }
     }
     return strcmp(line, "model kv") == 0;
 }

@@ -22,7 +22,7 @@ struct identity {
     uint64_t cluster_id; /* 0: blank, not founded yet */
     bool log_made;       /* it had a log: an empty one is a lost one from then on (rule 11) */
     uint64_t log_life; /* of which start the log's own note is this one or a later one (rule 17) */
-    enum model model;  /* MODEL_KV or MODEL_LOG, for ever */
+    enum model model;  /* never MODEL_ANY, for ever */
     struct identity_member members[OPTION_PEERS_MAX]; /* founding configuration, by name */
     size_t member_count;
     /* Of a cluster that grew from one node: the end of that node's log, which every leader must hold

@@ -175,7 +175,8 @@ LKV_API const char *lkv_last_text(void);
  *   forward     on: a follower passes requests to the leader; off: LKV_ENOTLEADER with its address
  *   offline     on: the directory of one member of several is opened for local reads, without the
  *               others
- *   model       kv (keys and values) or log (records by index); the directory remembers it
+ *   model       kv (keys and values), log (records by index) or own (a state machine of the
+ *               program's own); the directory remembers it
  *   timeout_ms  5000
  */
 
@@ -1008,6 +1009,105 @@ LKV_API LKV_CHECK int lkv_log_extent(struct lkv_msg *msg, size_t i, int *fd, uin
  * Errors: LKV_ETRUNCATED (gone already; nothing is held), LKV_EBUSY (64 holds exist). */
 LKV_API LKV_CHECK int lkv_log_hold(struct lkv *db, const char *name, uint64_t keep_from,
                                    int64_t timeout_ms);
+
+/* ------------------------------------------------------------------ a state machine of your own
+ *
+ * With the option model=own the records are the entries of a state machine that is the program's:
+ * each node's program applies them, in the order of the log, and answers. All verbs of the ledger
+ * hold; what differs is how the log ends: instead of retention, the program gives images of its
+ * state, and the log up to an image goes (less "keep_entries", and holds). A node that starts, or
+ * that was away for too long, goes on from an image.
+ *
+ *   Thread     The program's functions are called by lkv_machine_run, on the thread that calls it,
+ *              one at a time. A slow one delays applying, and no election.
+ *   Same       What apply does and answers may depend on nothing but the state and the entry: not
+ *              on time, chance, addresses. Else replicas part, and nobody notices.
+ *   Errors     One of the functions that fails ends lkv_machine_run with its error. Close the node
+ *              then: it hands leadership over. Entries are not passed over.
+ *
+ * A failed function returns an LKV_E code, say LKV_ENOMEM or LKV_EIO.
+ */
+struct lkv_machine; /* a program's state machine on one node */
+struct lkv_said;    /* what apply says to whoever proposed the entry */
+struct lkv_image;   /* an image that is being written or read */
+
+/* The program's functions. Each returns 0 or an error; `arg` is that of lkv_machine_new. None may
+ * be NULL. */
+struct lkv_machine_calls {
+    /* Applies the entry; its bytes are valid during the call. lkv_machine_say() adds to what is
+     * answered. */
+    int (*apply)(void *arg, const struct lkv_record *entry, struct lkv_said *answer);
+    /* The state becomes that of no entry at all. Called first, and before each image. */
+    int (*reset)(void *arg);
+    /* The next bytes of an image, in order, in pieces of any size; 0 of them: that was all. */
+    int (*load)(void *arg, struct lkv_bytes bytes);
+    /* Freezes the state as it is, for an image; apply goes on meanwhile. *view is for save and
+     * thaw. */
+    int (*freeze)(void *arg, void **view);
+    /* Copies the next bytes of the view, at most `size`, to `into`; *got 0: that was all. */
+    int (*save)(void *arg, void *view, void *into, size_t size, size_t *got);
+    void (*thaw)(void *arg, void *view); /* the view is done with; always called after freeze */
+    void *reserved[4];                   /* NULL */
+};
+
+/* A machine on a node of model=own that is open in this process. An image is made after about
+ * `image_bytes` of entries (0: 64 MiB). Ownership: *out is the caller's, until lkv_machine_free;
+ * free it before the handle is closed. Errors: LKV_EUNSUPPORTED (a client, or another model). */
+LKV_API LKV_CHECK int lkv_machine_new(struct lkv *db, const struct lkv_machine_calls *calls,
+                                      void *arg, uint64_t image_bytes, struct lkv_machine **out);
+
+/* Loads the newest image, applies what comes behind it, and goes on, until lkv_machine_stop (then
+ * 0) or an error. Once for each machine. "leader_ready" comes when what was there at the election
+ * is applied (LKV_GATES_READY). Thread: the one on which the functions are called. While what
+ * comes next is in no log and no image of this node, it waits: a damaged node gets it from the
+ * others. Errors: that of a function; LKV_ESTOPPED, LKV_ECLOSED, LKV_EDAMAGED (an image),
+ * LKV_EIO, LKV_EBUSY (it runs, or has run). */
+LKV_API LKV_CHECK int lkv_machine_run(struct lkv_machine *machine);
+
+/* lkv_machine_run returns soon. Any thread, also before it is called. NULL is fine. */
+LKV_API void lkv_machine_stop(struct lkv_machine *machine);
+
+/* No thread may be in a call on it. NULL is fine. */
+LKV_API void lkv_machine_free(struct lkv_machine *machine);
+
+/* Proposes an entry, and returns what apply answers to it, on this node, when it is applied here.
+ * `in_term` as of lkv_append. *answer (may be NULL) is a message with one record: the entry's index
+ * and term, and the answer's bytes. Ownership: free *answer.
+ * Outcomes as those of lkv_append; LKV_EUNKNOWN also when the entry is in the log, but its answer
+ * did not come: not within the time, or the machine has ended, or an image has overtaken it. */
+LKV_API LKV_CHECK int lkv_machine_propose(struct lkv_machine *machine, struct lkv_bytes entry,
+                                          uint64_t in_term, int64_t timeout_ms,
+                                          struct lkv_msg **answer);
+
+/* Returns when the state here has every entry that was answered, to anybody, before the call:
+ * what is read from it now is linearizable. `index` (may be NULL): up to which entry it has them
+ * at least. The state is the program's: it sees to it that apply and its readers do not meet in
+ * it. */
+LKV_API LKV_CHECK int lkv_machine_read(struct lkv_machine *machine, int64_t timeout_ms,
+                                       uint64_t *index);
+
+/* Adds bytes to the answer. Thread: in apply only. */
+LKV_API int lkv_machine_say(struct lkv_said *answer, struct lkv_bytes bytes);
+
+/* For programs that apply by themselves, from lkv_log_tail, without a struct lkv_machine: an
+ * image of the state as it is after entry `index`, which the node has shown. One at a time. It is
+ * durable, and the log may go, when lkv_image_commit returns 0; that is also the answer when
+ * there is a newer image already. lkv_image_commit frees the image whatever it returns;
+ * lkv_image_close gives it up. Ownership: *out is the caller's; no image may be open when its
+ * handle is closed. Errors: LKV_EBUSY (one is being written), LKV_EUNSUPPORTED (as
+ * lkv_machine_new), LKV_ENOSPACE, LKV_EIO; of the commit also LKV_EINVAL (no such entry was shown
+ * here), LKV_ETIMEOUT, LKV_EUNKNOWN (the disk has not taken it in time). */
+LKV_API LKV_CHECK int lkv_image_begin(struct lkv *db, uint64_t index, struct lkv_image **out);
+LKV_API LKV_CHECK int lkv_image_write(struct lkv_image *image, struct lkv_bytes bytes);
+LKV_API LKV_CHECK int lkv_image_commit(struct lkv_image *image, int64_t timeout_ms);
+
+/* Opens this node's newest image; `index` (may be NULL): of which entry it is. Go on with a tail
+ * from index + 1. It stays readable while newer ones come. lkv_image_read gives its next bytes,
+ * verified, at most `size` (not 0); *got 0: that was all. Errors: LKV_ENOENT (there is none yet),
+ * LKV_EUNSUPPORTED, LKV_EDAMAGED, LKV_EIO. */
+LKV_API LKV_CHECK int lkv_image_open(struct lkv *db, struct lkv_image **out, uint64_t *index);
+LKV_API LKV_CHECK int lkv_image_read(struct lkv_image *image, void *into, size_t size, size_t *got);
+LKV_API void lkv_image_close(struct lkv_image *image);
 
 /* ------------------------------------------------------------------ roles, status, digest */
 

@@ -96,7 +96,7 @@ static int on_visit(void *arg, const struct log_visit *what) {
         case ENTRY_FEATURE: item.type = "feature"; break;
         case ENTRY_DIGEST: item.type = "digest"; break;
         case ENTRY_COMMAND:
-            if (walk->known && walk->identity.model == MODEL_LOG) {
+            if (walk->known && model_has_records(walk->identity.model)) {
                 item.type = "record";
             } else {
                 describe_command(what, &item);
@@ -189,7 +189,9 @@ static int check_kv_image(struct walk *walk, const char *path, struct image_owne
 static int check_log_image(struct walk *walk, const char *path, struct image_owner *owner,
                            struct reason *text) {
     struct meta_image meta;
-    int rc = meta_image_load(walk->disk, path, FEATURE_LEVEL, &meta, text);
+    bool own = walk->known && walk->identity.model == MODEL_OWN && strstr(path, "/image/") != NULL;
+    int rc = own ? own_image_load(walk->disk, path, NULL, FEATURE_LEVEL, &meta, text)
+                 : meta_image_load(walk->disk, path, FEATURE_LEVEL, &meta, text);
     if (rc == 0) {
         *owner = (struct image_owner){meta.cluster_id, meta.index, meta.term};
         meta_image_fini(&meta);
@@ -200,7 +202,7 @@ static int check_log_image(struct walk *walk, const char *path, struct image_own
 /* Without a readable identity the model is not known: it is of one of the two. */
 static int check_image(struct walk *walk, const char *path, struct image_owner *owner,
                        struct reason *text) {
-    bool log = walk->known && walk->identity.model == MODEL_LOG;
+    bool log = walk->known && model_has_records(walk->identity.model);
     int rc =
         log ? check_log_image(walk, path, owner, text) : check_kv_image(walk, path, owner, text);
     if (rc != 0 && !walk->known && check_log_image(walk, path, owner, NULL) == 0) {
@@ -235,7 +237,7 @@ static int visit_checkpoint(struct walk *walk, struct reason *why) {
     struct reason text = {{0}};
     struct image_owner owner = {0};
     struct lkv_log_item item = {.kind = LKV_LOG_WARNING, .type = "checkpoint"};
-    if (!walk->known || walk->identity.model != MODEL_LOG) {
+    if (!walk->known || !model_has_records(walk->identity.model)) {
         return 0;
     }
     (void)snprintf(path, sizeof(path), "%s/ledger", walk->dir);

@@ -271,6 +271,8 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     list_init(&node->log_waits);
     list_init(&node->lease_clocks.waits);
     list_init(&node->log_reads);
+    node->own.disk = node->world.disk;
+    node->own.dir = node->image_dir;
     list_init(&node->hold_waits);
     list_init(&node->digests);
     list_init(&node->batch.fills);

@@ -374,6 +374,9 @@ struct node {
     uint64_t image_bytes;              /* bulk thread: of the last image or checkpoint */
     uint64_t image_spare_bytes;        /* bulk thread: of the spare file; 0: none */
     struct list_link hold_waits;       /* requests */
+    struct own_place own;              /* model own: the next image of the program's state */
+    struct request *own_request;       /* that it is to be made durable; NULL: nobody waits */
+    bool own_saving;                   /* the bulk thread is at it */
     struct list_link digests;          /* jobs: under way on the bulk thread */
     uint64_t ready_deadline_ns; /* of a leader that waits for its tails; UINT64_MAX: none does */
 
@@ -592,6 +595,14 @@ void node_hold(struct node *node, struct request *request);
 uint64_t node_retention_timer(struct node *node, uint64_t now_ns); /* when next */
 uint64_t node_hold_expire(struct node *node, uint64_t now_ns);     /* earliest deadline left */
 void node_hold_fail_all(struct node *node, int rc, const char *text);
+
+/* lib/node_own.c: images of the program's state (model own) */
+void node_own_image(struct node *node, struct request *request);
+/* One that waits, and is of an entry behind the newest image; 0: none. */
+uint64_t node_own_due(struct node *node);
+void node_own_done(struct node *node, int rc, const struct reason *why); /* it was saved, or not */
+uint64_t node_own_expire(struct node *node, uint64_t now_ns);            /* deadline left */
+void node_own_fail_all(struct node *node, int rc, const char *text);
 /* Bulk thread: what images take now; and a new one, made out of the spare file. LKV_ENOENT: there is no
  * spare of that size. */
 void node_retention_image_bytes(struct node *node, uint64_t bytes);

@@ -134,12 +134,23 @@ static void take_image(struct node *node, const struct image_job *job) {
     }
 }
 
+/* Before its program hears that it is durable, it is the node's newest image. */
+static void image_done_own(struct node *node, const struct image_job *job) {
+    if (job->rc == 0 && job->image.index >= node->image_index) {
+        take_image(node, job);
+    }
+    node_own_done(node, job->rc, &job->why);
+}
+
 static void image_done(struct loop_job *base) {
     struct image_job *job = LIST_ITEM(base, struct image_job, job);
     struct node *node = job->node;
     node->jobs_outstanding--;
     node->image_running = false;
     node->turn_wanted = true;
+    if (job->image.own) {
+        image_done_own(node, job);
+    }
     if (job->rc != 0) {
         /* No log entry was lost for it; the next attempt comes after as many bytes again. */
         trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
@@ -152,7 +163,7 @@ static void image_done(struct loop_job *base) {
         job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
     if (job->image.checkpoint) {
         trace_line(&node->trace, TRACE_INFO, "checkpoint-saved", "%s", job->image.summary);
-    } else if (job->image.index >= node->image_index) {
+    } else if (!job->image.own && job->image.index >= node->image_index) {
         take_image(node, job);
     }
     mem_free(job);
@@ -205,6 +216,7 @@ void node_image_consider(struct node *node) {
     job->job.done = image_done;
     node->image_wanted = node->image_wanted && image.checkpoint;
     node->image_running = true;
+    node->own_saving = image.own;
     node->jobs_outstanding++;
     loop_submit(node->world.loop, LOOP_BULK, &job->job);
 }

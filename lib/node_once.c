@@ -31,7 +31,7 @@ static size_t entries_of(const struct request *request) {
 }
 
 static bool is_leader(const struct node *node) {
-    return node->identity.model == MODEL_LOG && node->role == RAFT_LEADER;
+    return model_has_records(node->identity.model) && node->role == RAFT_LEADER;
 }
 
 static bool wants_sessions(const struct node *node) {

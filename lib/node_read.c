@@ -434,6 +434,7 @@ void node_read_fail_all(struct node *node, int rc, const char *text) {
     }
     node_hold_fail_all(node, rc, text);
     node_lease_fail_all(node, rc, text);
+    node_own_fail_all(node, rc, text);
     fail_list(&node->reads_new, rc, text);
     struct list_link *link;
     while ((link = list_pop_front(&node->read_batches)) != NULL) {

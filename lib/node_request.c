@@ -209,7 +209,8 @@ static bool fits_model(const struct node *node, const struct request *request) {
     case REQUEST_STATUS:
     case REQUEST_DIGEST:
     case REQUEST_SESSION_KEEP: return true;
-    case REQUEST_WRITE: return node->identity.model != MODEL_LOG || is_session_command(request);
+    case REQUEST_WRITE:
+        return !model_has_records(node->identity.model) || is_session_command(request);
     case REQUEST_GET:
     case REQUEST_RANGE:
     case REQUEST_LEASE_KEEP:
@@ -217,11 +218,12 @@ static bool fits_model(const struct node *node, const struct request *request) {
     case REQUEST_LEASE_LIST:
     case REQUEST_VIEW_OPEN:
     case REQUEST_VIEW_CLOSE:
-    case REQUEST_WATCH: return node->identity.model != MODEL_LOG;
+    case REQUEST_WATCH: return !model_has_records(node->identity.model);
     case REQUEST_APPEND:
     case REQUEST_LOG_READ:
     case REQUEST_LOG_SPAN:
-    case REQUEST_LOG_HOLD: return node->identity.model == MODEL_LOG;
+    case REQUEST_LOG_HOLD: return model_has_records(node->identity.model);
+    case REQUEST_IMAGE: return node->identity.model == MODEL_OWN;
     }
     return false;
 }
@@ -230,7 +232,7 @@ static void refuse_model(struct node *node, struct request *request) {
     request_fail(
         request, LKV_EUNSUPPORTED, "%s is of model %s: it has %s", node->options.id,
         model_name(node->identity.model),
-        node->identity.model == MODEL_LOG
+        model_has_records(node->identity.model)
             ? "records by index, no keys (kvctl append, read, log span)"
             : "keys and values, no records by index; a log has a directory of its own, with "
               "model=log");
@@ -264,6 +266,8 @@ void node_route(struct node *node, struct request *request) {
         node_watch(node, request);
     } else if (request->op == REQUEST_LOG_HOLD) {
         node_hold(node, request);
+    } else if (request->op == REQUEST_IMAGE) {
+        node_own_image(node, request);
     } else if (node->offline && is_write(request)) {
         request_fail(request, LKV_EIDENTITY,
                      "%s belongs to %s of cluster %016llx: write through the cluster's endpoints",
@@ -350,7 +354,7 @@ static enum entry_type type_of(const struct node *node, const struct request *re
     if (request->op == REQUEST_APPEND) {
         return request->session != 0 ? ENTRY_ONCE : ENTRY_COMMAND;
     }
-    return node->identity.model == MODEL_LOG ? ENTRY_SESSION : ENTRY_COMMAND;
+    return model_has_records(node->identity.model) ? ENTRY_SESSION : ENTRY_COMMAND;
 }
 
 /* Moves one payload to the window; with `again` it stays here too. */
@@ -548,7 +552,7 @@ void node_append_batch(struct node *node) {
     if (node_once_hold(node)) {
         return;
     }
-    if (node->identity.model != MODEL_LOG) {
+    if (!model_has_records(node->identity.model)) {
         append_run(node);
         return;
     }
@@ -599,7 +603,8 @@ void node_requests_expire(struct node *node, uint64_t now_ns) {
         expire_parked(node, now_ns, &earliest);
         uint64_t others[] = {node_read_expire(node, now_ns),  node_once_expire(node, now_ns),
                              node_hold_expire(node, now_ns),  node_digest_expire(node, now_ns),
-                             node_lease_expire(node, now_ns), node_watch_expire(node, now_ns)};
+                             node_lease_expire(node, now_ns), node_watch_expire(node, now_ns),
+                             node_own_expire(node, now_ns)};
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
             earliest = others[i] < earliest ? others[i] : earliest;
         }

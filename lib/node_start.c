@@ -137,7 +137,7 @@ static int check_model(const struct node *node, struct reason *why) {
 static void new_identity(struct node *node) {
     struct identity *identity = &node->identity;
     *identity = (struct identity){0};
-    identity->model = node->options.model == MODEL_LOG ? MODEL_LOG : MODEL_KV;
+    identity->model = model_has_records(node->options.model) ? node->options.model : MODEL_KV;
     (void)snprintf(identity->name, sizeof(identity->name), "%s", node->options.id);
     do {
         identity->member_id = loop_random(node->world.loop) & INT64_MAX;

@@ -85,12 +85,18 @@ static const struct lkv_ops node_ops = {.submit = node_submit,
                                         .role_watch = role_watch,
                                         .consumed = wake};
 
+static struct own_place *own(struct lkv *handle) {
+    struct node *node = (struct node *)handle;
+    return node->identity.model == MODEL_OWN ? &node->own : NULL;
+}
+
 /* Nothing of it can be answered on the caller's thread: the loop's window is the loop's. */
 static const struct lkv_ops log_node_ops = {.submit = node_submit,
                                             .close = close_node,
                                             .now_ns = now_ns,
                                             .wake = wake,
                                             .role_watch = role_watch,
+                                            .own = own,
                                             .consumed = wake};
 
 /* A node alone needs nobody to lead: when the caller has the handle, everything acknowledged before is
@@ -138,7 +144,7 @@ int node_open(struct lkv **out, const struct lkv_options *options, struct reason
         close_world(&world);
         return rc;
     }
-    node->handle.ops = node->identity.model == MODEL_LOG ? &log_node_ops : &node_ops;
+    node->handle.ops = model_has_records(node->identity.model) ? &log_node_ops : &node_ops;
     world.loop->events = node_loop_events(node);
     node_turn(node); /* arms the timer and dials: nobody else is on the loop yet */
     rc = loop_uv_start(world.loop);

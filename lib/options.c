@@ -179,18 +179,19 @@ const char *model_name(enum model model) {
     case MODEL_ANY: return "";
     case MODEL_KV: return "kv";
     case MODEL_LOG: return "log";
+    case MODEL_OWN: return "own";
     }
     return "";
 }
 
 static int set_model(struct lkv_options *options, const char *text, struct reason *why) {
-    for (enum model model = MODEL_ANY; model <= MODEL_LOG; model++) {
+    for (enum model model = MODEL_ANY; model <= MODEL_OWN; model++) {
         if (strcmp(text, model_name(model)) == 0) {
             options->model = model;
             return 0;
         }
     }
-    return reason_set(why, LKV_EOPTION, "expected kv or log");
+    return reason_set(why, LKV_EOPTION, "expected kv, log or own");
 }
 
 static int set_number(const struct option_row *row, enum option_unit unit, const char *text,

@@ -11,7 +11,8 @@ enum { OPTION_PEERS_MAX = 7, OPTION_ENDPOINTS_MAX = 16, NAME_SIZE = 64, ADDRESS_
 enum model {
     MODEL_ANY, /* of the option: as the directory says, MODEL_KV in a new one */
     MODEL_KV,  /* entries are commands of the state machine */
-    MODEL_LOG  /* entries are the caller's records: the log is the final state */
+    MODEL_LOG, /* entries are the caller's records: the log is the final state */
+    MODEL_OWN  /* the same, and what they make is the caller's state, of which images come */
 };
 /* Where the state of model kv lies. */
 enum engine {
@@ -25,7 +26,12 @@ enum moved {
     MOVED_NEWEST /* and nothing was written after the copy was made */
 };
 
-const char *model_name(enum model model); /* "kv", "log", "" */
+const char *model_name(enum model model); /* "kv", "log", "own", "" */
+
+/* Entries are records: everything of log mode holds but what its images are. */
+static inline bool model_has_records(enum model model) {
+    return model == MODEL_LOG || model == MODEL_OWN;
+}
 
 struct option_peer {
     char name[NAME_SIZE];

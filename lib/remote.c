@@ -294,7 +294,8 @@ static enum wire_method method_of(enum request_op op) {
     case REQUEST_LEASE_TTL: return WIRE_LEASE_TTL;
     case REQUEST_LEASE_LIST: return WIRE_LEASE_LIST;
     case REQUEST_WATCH: return WIRE_WATCH;
-    case REQUEST_LOG_HOLD: break; /* a node's own */
+    case REQUEST_LOG_HOLD:
+    case REQUEST_IMAGE: break; /* a node's own */
     }
     return WIRE_PING;
 }

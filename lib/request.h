@@ -25,6 +25,7 @@ enum request_op {
     REQUEST_LOG_SPAN,
     REQUEST_LOG_HOLD,     /* a node's own; key: the name */
     REQUEST_WATCH,        /* the first events of [key, end) from a place on */
+    REQUEST_IMAGE,        /* a node's own: what node->own has written is its state at `from` */
     REQUEST_SESSION_KEEP, /* the leader is to know that `session` lives on */
     REQUEST_LEASE_KEEP,   /* the same of `lease` */
     REQUEST_LEASE_TTL, /* what is left of `lease`; at most `limit` of its keys, from behind `key` on */
@@ -78,7 +79,7 @@ struct request {
     uint64_t order;   /* REQUEST_APPEND: rises with the submits of one node or client; 0: not yet */
     uint64_t in_term; /* REQUEST_APPEND: 0, or the only term in which it may be appended */
     uint64_t
-        from; /* REQUEST_LOG_READ, REQUEST_LOG_HOLD: index; REQUEST_WATCH: revision, 0: the next */
+        from; /* REQUEST_LOG_READ, REQUEST_LOG_HOLD, REQUEST_IMAGE: index; REQUEST_WATCH: revision, 0: the next */
     uint32_t from_sub; /* REQUEST_WATCH: number of the change within that revision */
     int watch_flags;   /* REQUEST_WATCH: enum lkv_watch_flags */
     const atomic_bool
@@ -146,7 +147,7 @@ static inline bool request_is_of_lease(const struct request *request) {
 /* True for operations that change nothing. */
 static inline bool request_is_read(const struct request *request) {
     return request->op != REQUEST_WRITE && request->op != REQUEST_APPEND &&
-           request->op != REQUEST_LOG_HOLD;
+           request->op != REQUEST_LOG_HOLD && request->op != REQUEST_IMAGE;
 }
 
 /* True for those that may be tried again whatever happened. */

@@ -296,7 +296,8 @@ static size_t reply_bytes(const struct request *request) {
     case REQUEST_VIEW_CLOSE:
     case REQUEST_LEASE_KEEP:
     case REQUEST_WATCH: /* counted by itself: server_conn.c */
-    case REQUEST_LOG_HOLD: return 0;
+    case REQUEST_LOG_HOLD:
+    case REQUEST_IMAGE: return 0;
     case REQUEST_LEASE_TTL:
     case REQUEST_LEASE_LIST: return LEASE_REPLY_BYTES;
     /* One that waits occupies nothing; many of them must not keep a connection from being read. */

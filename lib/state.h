@@ -17,6 +17,7 @@ struct state_image {
     uint64_t index, term; /* of the last entry that it covers */
     uint64_t drop_to;     /* the log up to here goes when it is durable; 0: nothing */
     uint64_t visible;     /* model log */
+    bool own;             /* model own: the program's, which lies in a part file already */
     bool checkpoint;      /* beside the images: the state alone, for the next start */
     void *frozen;         /* the state's own */
     char summary[96];     /* for the trace, set by save */
@@ -100,7 +101,7 @@ struct state_ops {
 extern const struct state_ops state_kv_ops, state_log_ops;
 
 static inline const struct state_ops *state_of(enum model model) {
-    return model == MODEL_LOG ? &state_log_ops : &state_kv_ops;
+    return model_has_records(model) ? &state_log_ops : &state_kv_ops;
 }
 
 #endif

@@ -150,16 +150,46 @@ static bool begin_checkpoint(struct node *node, struct state_image *image) {
     return image->frozen != NULL;
 }
 
+/* Model own: of the entry that the program's state is of. The log stays as it would for keys and values, and
+ * for holds. */
+static bool begin_own(struct node *node, struct state_image *image) {
+    uint64_t index = node_own_due(node);
+    if (index == 0) {
+        return false;
+    }
+    uint64_t keep = node->options.keep_entries, drop_to = index > keep ? index - keep : 0;
+    for (size_t i = 0; i < node->retention.hold_count; i++) {
+        uint64_t from = node->retention.holds[i].keep_from;
+        drop_to = from <= drop_to ? from - 1 : drop_to;
+    }
+    *image = (struct state_image){.index = index,
+                                  .term = raft_term_at(node->raft, index),
+                                  .drop_to = drop_to,
+                                  .visible = index,
+                                  .own = true,
+                                  .frozen = freeze(node)};
+    return image->frozen != NULL;
+}
+
 static bool begin(struct node *node, struct state_image *image) {
+    if (node->identity.model == MODEL_OWN) {
+        return begin_own(node, image) || begin_checkpoint(node, image);
+    }
     return begin_drop(node, image) || begin_checkpoint(node, image);
 }
 
 static int save_bytes(struct node *node, const struct state_image *image, const char *path,
                       struct slice bytes, struct reason *why) {
-    node_retention_image_bytes(node, bytes.size);
+    if (image->own) {
+        char part[DISK_PATH_SIZE];
+        (void)snprintf(part, sizeof(part), "%s/" OWN_IMAGE_PART, node->image_dir);
+        return own_image_finish(&node->own.writer, node->world.disk, node->image_dir, part, path,
+                                bytes, why);
+    }
     if (image->checkpoint) {
         return small_file_save(node->world.disk, node->dir, checkpoint_name, bytes, why);
     }
+    node_retention_image_bytes(node, bytes.size);
     /* A full disk is what it may be to make room on: it has its bytes already (rule 15). */
     int rc = node_retention_spare_use(node, path, bytes, why);
     return rc != LKV_ENOENT ? rc
@@ -189,7 +219,8 @@ static int save(struct node *node, struct state_image *image, const char *path,
                 struct reason *why) {
     const struct identity *identity = &node->identity;
     const struct ledger *frozen = image->frozen;
-    int rc = image->drop_to > 0 ? visible_at(node, image->index, &image->visible, why) : 0;
+    bool drops = image->drop_to > 0 && !image->own; /* a program sees whole appends only */
+    int rc = drops ? visible_at(node, image->index, &image->visible, why) : 0;
     if (rc != 0) {
         return rc;
     }
@@ -218,18 +249,26 @@ static void end(struct state_image *image) {
     thaw(image->frozen);
 }
 
-/* It is small: it is sent again. */
+/* A meta-image is small: it is sent again. */
 static int prefix(struct node *node, const char *path, uint64_t *size, struct reason *why) {
-    (void)node;
-    (void)path;
-    (void)why;
+    if (node->identity.model == MODEL_OWN) {
+        return own_image_prefix(node->world.disk, path, size, why);
+    }
     *size = 0;
     return 0;
 }
 
+static int load_meta(struct node *node, const char *path, struct meta_image *out,
+                     struct reason *why) {
+    uint32_t known = node_knows_level(node);
+    return node->identity.model == MODEL_OWN
+               ? own_image_load(node->world.disk, path, &node->image_cancel, known, out, why)
+               : meta_image_load(node->world.disk, path, known, out, why);
+}
+
 static int load(struct node *node, const char *path, struct state_loaded *out, struct reason *why) {
     struct meta_image meta;
-    int rc = meta_image_load(node->world.disk, path, node_knows_level(node), &meta, why);
+    int rc = load_meta(node, path, &meta, why);
     if (rc != 0) {
         return rc;
     }

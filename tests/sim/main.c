@@ -103,7 +103,7 @@ static int usage(void) {
     fprintf(stderr, "usage: simulate --seed S [--story] [--set NAME=VALUE ...] | --shrink S | "
                     "--seeds A..B [--twice] | --named TEXT --count N [--twice] | "
                     "--minutes N | --calm M [--jobs J] [--rot] [--log]\n"
-                    "       [--world mixed|plain|rot|log|log-rot]\n");
+                    "       [--world mixed|plain|rot|log|log-rot|own|own-rot]\n");
     return 2;
 }
 

@@ -20,6 +20,7 @@ static const struct number numbers[] = {
     NUMBER(depth),
     NUMBER(chaos_ms),
     NUMBER(faults_at_founding),
+    NUMBER(own_mode),
     NUMBER(log_mode),
     NUMBER(remotes),
     NUMBER(remote_permille),

@@ -82,7 +82,7 @@ static void set_options(struct sim_node *node) {
     options->history_revisions = plan->history_revisions;
     options->history_ms = plan->history_ms;
     options->history_bytes = plan->history_bytes;
-    options->model = plan->log_mode ? MODEL_LOG : MODEL_KV;
+    options->model = plan->own_mode ? MODEL_OWN : plan->log_mode ? MODEL_LOG : MODEL_KV;
     options->retention_bytes = plan->retention_bytes;
     options->hold_bytes_max = UINT64_MAX; /* holds never lose here */
     options->peer_inflight_bytes = plan->peer_inflight_bytes;
@@ -174,6 +174,8 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     ASSERT(plan->remotes <= SIM_REMOTES_MAX);
     struct prng seeds = prng_of(plan->seed);
     world->plan = *plan;
+    world->plan.own_mode =
+        plan->own_mode && plan->log_mode; /* also when somebody sets the one only */
     world->story = story;
     world->story_arg = story_arg;
     world->prng_fault = prng_of(prng_next(&seeds));
@@ -185,6 +187,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_lease = prng_of(plan->seed ^ UINT64_C(0x1ea51ea51ea51ea5));
     world->prng_watch = prng_of(plan->seed ^ UINT64_C(0x3a7c43a7c43a7c41));
     world->prng_more = prng_of(plan->seed ^ UINT64_C(0x303e303e303e303e));
+    world->prng_own = prng_of(plan->seed ^ UINT64_C(0x0b170b170b170b17));
     world->prng_rot = prng_of(plan->seed ^ UINT64_C(0x7077077070770770));
     list_init(&world->ops);
     sim_model_init(&world->model);
@@ -218,6 +221,7 @@ void sim_world_free(struct sim_world *world) {
     free(world->led);
     free(world->digests);
     free(world->completed);
+    free(world->own.hashes);
     sim_model_fini(&world->model);
     sim_history_fini(&world->history);
     sim_time_fini(&world->time);

@@ -16,6 +16,7 @@
 #include "tests/sim/world_client.h"
 #include "tests/sim/world_history.h"
 #include "tests/sim/world_model.h"
+#include "tests/sim/world_own.h"
 #include "tests/sim/world_roles.h"
 
 enum { SIM_NODES_MAX = 7, SIM_CLIENTS_MAX = 16 };
@@ -99,6 +100,7 @@ struct sim_plan {
     uint32_t lease_permille; /* of a client's turns with something about leases */
     uint64_t lease_ttl_ms;
     bool log_mode;
+    bool own_mode; /* with log_mode: model own; on each node a program with a state of its own */
     uint64_t retention_bytes;
     uint32_t late_permille;    /* of stepping_down messages that a program frees late */
     uint32_t upgrade_permille; /* of starts that are of a program of the next feature level */
@@ -136,8 +138,11 @@ struct sim_plan sim_plan_rot(uint64_t seed);
 struct sim_plan sim_plan_log_rot(uint64_t seed);
 /* Appends, reads, tails and holds instead of keys. */
 struct sim_plan sim_plan_log(uint64_t seed);
+/* The same, and on each node a program that makes a state of it. */
+struct sim_plan sim_plan_own(uint64_t seed);
+struct sim_plan sim_plan_own_rot(uint64_t seed);
 
-/* They by name: mixed, plain, rot, log, log-rot. */
+/* They by name: mixed, plain, rot, log, log-rot, own, own-rot. */
 typedef struct sim_plan sim_plan_maker(uint64_t seed);
 bool sim_world_named(const char *name, sim_plan_maker **out);
 const char *sim_world_name(sim_plan_maker *maker);
@@ -201,8 +206,9 @@ struct sim_node {
     bool has_stopped;     /* by itself, and said why */
     bool end_unknown;     /* as it last said */
     uint64_t image_index; /* durable, as far as was seen */
-    char refusal[600];    /* of its last start; empty when it went well */
-    bool bad_sectors;     /* somewhere: who writes to one fails, and stops until the next start */
+    struct sim_own own;
+    char refusal[600]; /* of its last start; empty when it went well */
+    bool bad_sectors;  /* somewhere: who writes to one fails, and stops until the next start */
     uint64_t seen_filled;
     struct sim_event restart, death, disk_heals, supervise, freeze;
     struct sim_program program;
@@ -215,6 +221,7 @@ struct sim_node {
     uint64_t checked_ns;    /* when the whole state was compared last */
     bool seen_imaging;      /* log mode: an own one was being written */
     uint64_t seen_image;    /* log mode: index */
+    uint64_t seen_gone;     /* model own: the last index that its log no longer has */
     struct sim_appends appends;
     /* Of all lives. */
     uint64_t holds[SIM_CLIENTS_MAX]; /* log mode: durable for certain; 0: none is */
@@ -283,6 +290,8 @@ struct sim_counts {
     uint64_t undecided;                   /* histories beyond the limits of the black-box judge */
     uint64_t watches, watched, overtaken; /* opened; events; ended by a compaction */
     uint64_t records, voids, tailed, truncated, held, drops;
+    uint64_t own_applied, own_images,
+        own_loaded; /* entries; images begun; images or nothing loaded */
     uint64_t rot_kinds[SIM_ROT_KINDS], rot_places[SIM_ROT_PLACES];
     uint64_t slow_disks;
     uint64_t majorities, excused; /* that healed alone; that could rightly do nothing */
@@ -294,7 +303,7 @@ struct sim_world {
     struct sim_time time;
     struct sim_net net;
     struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more,
-        prng_read, prng_lease, prng_watch;
+        prng_read, prng_lease, prng_watch, prng_own;
     int64_t next_lease;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
@@ -308,6 +317,7 @@ struct sim_world {
     struct sim_completed *completed; /* owned; when it rose */
     size_t completed_count, completed_capacity;
     struct sim_model model;
+    struct sim_own_model own;
     struct sim_history history;
     uint8_t *led; /* owned; [term]: number of its leader + 1 */
     size_t led_capacity;

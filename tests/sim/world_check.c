@@ -20,6 +20,7 @@ void sim_check_life_begins(struct sim_node *node) {
     node->seen_image = n->image_index;
     node->seen_compared = 0;
     node->tampered = false; /* the state is made anew from what is on the disk */
+    node->seen_gone = n->log != NULL ? log_first(n->log) - 1 : 0;
     node->seen_imaging = false;
     memset(&node->appends, 0, sizeof(node->appends));
     node->seen_filled = 0;
@@ -356,7 +357,7 @@ bool sim_world_converged(struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes; i++) {
         const struct sim_node *node = &world->nodes[i];
         if (!sim_node_runs(node) || node->node->applied != status.last ||
-            node->node->term != leader->node->term) {
+            node->node->term != leader->node->term || !sim_own_has_all(node)) {
             return false;
         }
     }

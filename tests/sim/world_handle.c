@@ -16,10 +16,17 @@ static const struct lkv_ops kv_ops = {.submit = node_submit,
                                       .get_local = node_get_local,
                                       .consumed = consumed};
 
+static struct own_place *own(struct lkv *handle) {
+    return &((struct node *)(void *)handle)->own;
+}
+
 static const struct lkv_ops log_ops = {
     .submit = node_submit, .now_ns = now_ns, .consumed = consumed};
+static const struct lkv_ops own_ops = {
+    .submit = node_submit, .now_ns = now_ns, .own = own, .consumed = consumed};
 
 void sim_handle_begin(struct sim_node *node) {
     struct lkv *handle = &node->node->handle;
-    handle->ops = node->world->plan.log_mode ? &log_ops : &kv_ops;
+    const struct sim_plan *plan = &node->world->plan;
+    handle->ops = plan->own_mode ? &own_ops : plan->log_mode ? &log_ops : &kv_ops;
 }

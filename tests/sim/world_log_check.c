@@ -44,6 +44,33 @@ void sim_log_check_records(struct sim_world *world, const char *who, uint64_t fr
 
 /* ------------------------------------------------------------------ retention */
 
+/* Model own: the log goes no further than the image, less what stays for followers, and holds. */
+static void check_own(struct sim_node *node) {
+    struct sim_world *world = node->world;
+    const struct node *n = node->node;
+    uint64_t gone = log_first(n->log) - 1;
+    if (n->image_running || n->installing || gone == node->seen_gone) {
+        /* It may go before the image counts. */
+        return;
+    }
+    node->seen_gone = gone;
+    if (n->image_index != node->seen_image && !node->seen_imaging) {
+        return; /* one was installed */
+    }
+    world->counts.drops++;
+    bool rots = world->plan.rot_budget != SIM_ROT_NONE; /* an image may cover what is unreadable */
+    if (gone > n->image_index || (!rots && gone + world->plan.keep_entries > n->image_index)) {
+        sim_world_fail(world, "%s lets entries up to %" PRIu64 " go, its image is of %" PRIu64,
+                       node->name, gone, n->image_index);
+    }
+    for (size_t i = 0; !rots && i < SIM_CLIENTS_MAX; i++) {
+        if (node->holds[i] != 0 && gone >= node->holds[i]) {
+            sim_world_fail(world, "%s lets entries up to %" PRIu64 " go, %" PRIu64 " is held",
+                           node->name, gone, node->holds[i]);
+        }
+    }
+}
+
 /* Rule 14: nothing goes that is not committed, that followers may want, or that is held. */
 static void check_images(struct sim_node *node) {
     struct sim_world *world = node->world;
@@ -56,6 +83,9 @@ static void check_images(struct sim_node *node) {
     if (installed) { /* what it held is gone with what it had */
         memset(node->holds, 0, sizeof(node->holds));
         return;
+    }
+    if (world->plan.own_mode) {
+        return; /* it says nothing of what goes */
     }
     world->counts.drops++;
     if (n->image_index > world->model.commit ||
@@ -95,6 +125,9 @@ static void check_ledger(struct sim_node *node) {
 }
 
 void sim_log_check(struct sim_node *node) {
+    if (node->world->plan.own_mode) {
+        check_own(node);
+    }
     check_images(node);
     node->seen_imaging = node->node->image_running;
     check_ledger(node);

@@ -93,6 +93,7 @@ void sim_node_crash(struct sim_node *node, bool power) {
     tails_close(&node->node->handle.tails);
     views_detach(&node->node->handle);
     watches_close(&node->node->handle.watches);
+    sim_own_end(node);
     node_destroy(node->node);
     node->node = NULL;
     end_of_life(node);
@@ -108,6 +109,7 @@ static void fire_death(struct sim_event *event) {
         tails_close(&node->node->handle.tails);
         views_detach(&node->node->handle);
         watches_close(&node->node->handle.watches);
+        sim_own_end(node);
         node_destroy(node->node);
         node->node = NULL;
         sim_host_down(&world->net.hosts[node->number], false);
@@ -195,6 +197,7 @@ void sim_node_start(struct sim_node *node) {
     sim_handle_begin(node);
     sim_check_life_begins(node);
     sim_program_begin(node);
+    sim_own_begin(node);
     node_turn(node->node);
     sim_loop_leave(&node->loop);
     sim_loop_pause(&node->loop, sim_loop_disk_ns(&node->loop)); /* recovery took its time */
@@ -253,6 +256,7 @@ void sim_node_init(struct sim_node *node, struct sim_world *world, unsigned numb
     *node = (struct sim_node){.world = world, .number = number, .state = SIM_DOWN};
     (void)snprintf(node->name, sizeof(node->name), "n%u", number + 1);
     sim_program_init(node);
+    sim_own_init(node);
     node->restart.fire = fire_restart;
     node->death.fire = fire_death;
     node->disk_heals.fire = fire_disk_heals;

@@ -164,6 +164,20 @@ struct sim_plan sim_plan_log(uint64_t seed) {
     return plan;
 }
 
+static struct sim_plan owning(struct sim_plan plan) {
+    plan.own_mode = true;
+    plan.retention_bytes = 0; /* images say how far the log goes */
+    return plan;
+}
+
+struct sim_plan sim_plan_own(uint64_t seed) {
+    return owning(sim_plan_log(seed));
+}
+
+struct sim_plan sim_plan_own_rot(uint64_t seed) {
+    return owning(rotting(sim_plan_log(seed)));
+}
+
 struct sim_plan sim_plan_rot(uint64_t seed) {
     return rotting(sim_plan_swarm(seed));
 }
@@ -232,17 +246,15 @@ struct sim_plan sim_plan_mixed(uint64_t seed) {
         bool apart = plan.nodes == 2 || prng_below(&prng, 2) == 0;
         plan.rot_budget = any ? SIM_ROT_ANY : apart ? SIM_ROT_APART : SIM_ROT_FEW;
     }
-    return plan;
+    return plan.log_mode && prng_below(&prng, 3) == 0 ? owning(plan) : plan;
 }
 
 static const struct {
     const char *name;
     sim_plan_maker *maker;
-} worlds[] = {{"mixed", sim_plan_mixed},
-              {"plain", sim_plan_swarm},
-              {"rot", sim_plan_rot},
-              {"log", sim_plan_log},
-              {"log-rot", sim_plan_log_rot}};
+} worlds[] = {{"mixed", sim_plan_mixed},    {"plain", sim_plan_swarm},     {"rot", sim_plan_rot},
+              {"log", sim_plan_log},        {"log-rot", sim_plan_log_rot}, {"own", sim_plan_own},
+              {"own-rot", sim_plan_own_rot}};
 
 bool sim_world_named(const char *name, sim_plan_maker **out) {
     for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {

@@ -80,7 +80,8 @@ static void answer(struct host *host, struct request *request) {
     case REQUEST_LEASE_TTL:
     case REQUEST_LEASE_LIST:
     case REQUEST_WATCH:
-    case REQUEST_LOG_HOLD: msg_set_rc(request->reply, LKV_EUNSUPPORTED, NULL); break;
+    case REQUEST_LOG_HOLD:
+    case REQUEST_IMAGE: msg_set_rc(request->reply, LKV_EUNSUPPORTED, NULL); break;
     }
     request_finish(request);
 }

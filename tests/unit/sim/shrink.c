@@ -13,6 +13,7 @@ Test(shrink, every_number_has_a_name_of_its_own_and_can_be_set) {
         char text[100];
         int64_t value = strcmp(sim_plan_name(i), "faults_at_founding") == 0 ||
                                 strcmp(sim_plan_name(i), "log_mode") == 0 ||
+                                strcmp(sim_plan_name(i), "own_mode") == 0 ||
                                 strcmp(sim_plan_name(i), "rot_writes") == 0 ||
                                 strcmp(sim_plan_name(i), "net.retransmit_backoff") == 0
                             ? !sim_plan_number(&plan, i)
