@@ -25,6 +25,12 @@ int kv_open_fresh(struct kv **out, const struct kv_options *options, bool fresh)
         kv->in_map = true;
         rc = durable_open(kv->store, options->home, fresh, options->why);
     }
+    if (rc == 0 &&
+        kv->store->feature_level > kv->feature_level) { /* rule 22: it is left as it is */
+        rc = reason_set(options->why, LKV_EVERSION,
+                        "%s: the state has feature level %u, this program knows %u",
+                        options->home->dir, kv->store->feature_level, kv->feature_level);
+    }
     if (rc != 0) {
         kv_close(kv);
         return rc;

@@ -614,3 +614,28 @@ Test(kv_engines, x_both_give_the_same_answers_images_and_digests) {
         drive(&pair, seed, 3000);
     }
 }
+
+Test(kv_engines, rule_22_a_state_of_a_higher_feature_level_is_refused_and_left_alone) {
+    struct map_home home;
+    struct reason why = {{0}};
+    struct kv_options options = {
+        .feature_level = KV_LEVEL_HISTORY, .home = &home.home, .why = &why};
+    map_home_make(&home);
+    struct feed feed = {.term = 1};
+    struct blob *level = feature_encode(KV_LEVEL_HISTORY);
+    cr_assert_eq(kv_open(&feed.kv, &options), 0);
+    cr_assert_eq(feed_entry(&feed, ENTRY_FEATURE, level), 0);
+    must_put(&feed, "a", "1");
+    blob_unref(level);
+    feed_close(&feed);
+    options.feature_level = KV_LEVEL_HISTORY - 1;
+    cr_assert_eq(kv_open(&feed.kv, &options), LKV_EVERSION);
+    cr_assert(strstr(why.text, "feature level 2") != NULL, "%s", why.text);
+    options.feature_level = KV_LEVEL_HISTORY;
+    cr_assert_eq(kv_open(&feed.kv, &options), 0);
+    struct kv_item item;
+    cr_assert_eq(kv_get(feed.kv, slice_text("a"), &item, NULL), 0);
+    kv_item_release(&item);
+    kv_close(feed.kv);
+    map_home_remove(&home);
+}
