@@ -56,9 +56,9 @@ function(lkv_test_helpers)
         set_target_properties(simulate PROPERTIES
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
         if(LKV_SANITIZE)
-            set(count 100)
+            set(count 40)
         else()
-            set(count 300)
+            set(count 200)
         endif()
         if(NOT LKV_SANITIZE STREQUAL thread)
             lkv_add_test(NAME sim_fresh LABEL sim SECONDS 600

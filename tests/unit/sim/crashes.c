@@ -1,6 +1,7 @@
 /* Crashes at every disk operation of what must be durable, on whole nodes. What must hold (one leader a
  * term, nothing acknowledged is lost, no second payload under an index and term) is checked by the world
  * after each callback. Ids as in the catalogue of faults. */
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 enum { OPERATIONS = 40, PUTS = 100 };
@@ -24,7 +25,7 @@ static void crash_voter(uint64_t seed, uint64_t k, bool power) {
 }
 
 Test(sim_crashes, r1_r2_r6_a_voter_dies_at_each_operation_of_its_vote) {
-    for (uint64_t k = 0; k < OPERATIONS; k++) {
+    for (uint64_t k = 0; k < OPERATIONS; k += LKV_STRIDE) {
         crash_voter(100 + k, k, k % 2 == 0);
     }
 }
@@ -67,13 +68,13 @@ static void crash_leader(uint64_t seed, uint64_t k) {
 }
 
 Test(sim_crashes, r5_a_leader_dies_at_each_operation_of_its_writes) {
-    for (uint64_t k = 0; k < OPERATIONS; k++) {
+    for (uint64_t k = 0; k < OPERATIONS; k += LKV_STRIDE) {
         crash_leader(200 + k, k);
     }
 }
 
 Test(sim_crashes, s24_all_lose_their_power_under_load) {
-    for (uint64_t seed = 300; seed < 320; seed++) {
+    for (uint64_t seed = 300; seed < 320; seed += LKV_STRIDE) {
         struct sim_plan plan = sim_plan_calm(seed);
         plan.clients = 8;
         plan.op_pause_ns = 5 * MS_NS;

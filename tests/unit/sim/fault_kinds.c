@@ -1,5 +1,6 @@
 /* Whether every kind of fault that the swarm knows happens at all: one that never does is a hole in the net
  * that nobody sees. */
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 #include <inttypes.h>
@@ -18,12 +19,15 @@ static struct sim_plan plan_of(uint64_t seed) {
 
 Test(sim_fault_kinds, over_some_hundred_seeds_each_one_happens) {
     struct sim_summary total = {0};
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_of(seed);
         struct sim_summary summary;
         sim_play_plan(&plan, NULL, &summary);
         cr_expect(summary.failure[0] == '\0', "seed %" PRIu64 ": %s", seed, summary.failure);
         sim_summary_add(&total, &summary);
+    }
+    if (LKV_STRIDE > 1) { /* too few of them to tell */
+        return;
     }
     for (size_t i = 0; i < sim_fired_kinds(); i++) {
         cr_expect(sim_fired(&total, i) > 0, "%s never happened", sim_fired_name(i));

@@ -2,6 +2,7 @@
  * in the catalogue of faults. */
 #include "lib/image_wire.h"
 #include "lib/peer.h"
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 enum { ROUNDS = 4, PUTS = 1000, KEYS = 250, LIMIT_MS = 60000, INTERRUPTED_MS = 3000 };
@@ -75,14 +76,14 @@ static void install_several(uint64_t seed) {
 }
 
 Test(sim_long_installs, l17_takes_several_images_of_more_than_a_second_in_one_life) {
-    for (uint64_t seed = 4000; seed < 4005; seed++) {
+    for (uint64_t seed = 4000; seed < 4005; seed += LKV_STRIDE) {
         install_several(seed);
     }
 }
 
 /* X-A6 with as many keys as it says: c is away for many timeouts, b restarts, c comes back, a dies. */
 Test(sim_long_installs, x_a6_the_one_that_has_a_thousand_writes_leads) {
-    for (uint64_t seed = 4100; seed < 4106; seed++) {
+    for (uint64_t seed = 4100; seed < 4106; seed += LKV_STRIDE) {
         struct sim_plan plan = sim_plan_calm(seed);
         plan.keys = KEYS;
         struct play play = play_begin(&plan);

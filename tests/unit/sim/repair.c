@@ -342,7 +342,7 @@ Test(sim_repair, an_image_that_is_lost_while_a_follower_needs_it_is_written_anew
 
 /* Nobody has a clean log, and each entry has two good copies. */
 Test(sim_repair, s25_disjoint_entries_on_all_nodes_come_back) {
-    for (uint64_t seed = 60; seed < 66; seed++) {
+    for (uint64_t seed = 60; seed < 66; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_of(seed, 3);
         struct play play = play_begin(&plan);
         (void)play_leader(&play, 3000);
@@ -440,7 +440,7 @@ Test(sim_repair, s6_s7_a_write_that_went_astray_comes_back) {
 
 /* Found while it runs, before anybody needs it. */
 Test(sim_repair, the_scrub_finds_rot_and_the_others_mend_it) {
-    for (uint64_t seed = 120; seed < 126; seed++) {
+    for (uint64_t seed = 120; seed < 126; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_of(seed, 3);
         plan.scrub_ms = SCRUB_MS;
         struct play play = play_begin(&plan);
