@@ -82,8 +82,8 @@ void durable_walk_begin(struct walk *walk) {
 }
 
 void durable_walk_fini(struct walk *walk) {
-    if (walk->store == NULL || walk->store->durable == NULL) {
-        return;
+    if (walk->scan.iter == NULL && !walk->scan.holds) {
+        return; /* of the memory engine, whose store may be gone, or never begun */
     }
     walk->store->durable->ops->end(walk->scan.iter);
     buffer_fini(&walk->scan.place);
