@@ -198,8 +198,9 @@ static void read_done(struct loop_job *base) {
 }
 
 bool node_tidy(struct node *node) {
-    bool waits = node->applied < node->commit && !node->reading_for_apply;
-    if (!node->tidy_wanted || !node->running || node->installing || node->stop_rc != 0 || waits) {
+    /* Until it runs all of this belongs to the job that founds or recovers it. */
+    if (!node->running || !node->tidy_wanted || node->installing || node->stop_rc != 0 ||
+        (node->applied < node->commit && !node->reading_for_apply)) {
         return false;
     }
     node->tidy_wanted = node->state->tidy(node);
