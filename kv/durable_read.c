@@ -82,12 +82,12 @@ void durable_walk_begin(struct walk *walk) {
 }
 
 void durable_walk_fini(struct walk *walk) {
-    if (walk->scan.iter == NULL && !walk->scan.holds) {
-        return; /* of the memory engine, whose store may be gone, or never begun */
-    }
-    walk->store->durable->ops->end(walk->scan.iter);
     buffer_fini(&walk->scan.place);
     buffer_fini(&walk->scan.bound);
+    /* Otherwise the store is not looked at: of the memory engine it may be gone. */
+    if (walk->scan.iter != NULL) {
+        walk->store->durable->ops->end(walk->scan.iter);
+    }
     if (walk->scan.holds) {
         store_unref(walk->store);
     }
