@@ -1,6 +1,7 @@
 /* Sessions on whole nodes, whose clients repeat through any node what they are in doubt about. The world
  * checks that a repeated number has the first answer, that none takes effect twice, and that no session
  * ends early. Ids as in the catalogue of faults. */
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 static struct sim_plan plan_with_sessions(uint64_t seed) {
@@ -32,7 +33,7 @@ static void strike(struct play *play, unsigned round) {
 
 Test(sim_sessions, c1_c5_x_a10_a_repeated_number_is_done_once_at_whichever_node) {
     uint64_t repeated = 0;
-    for (uint64_t seed = 3000; seed < 3010; seed++) {
+    for (uint64_t seed = 3000; seed < 3010; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_with_sessions(seed);
         struct play play = play_begin(&plan);
         (void)play_leader(&play, 3000);
@@ -44,13 +45,13 @@ Test(sim_sessions, c1_c5_x_a10_a_repeated_number_is_done_once_at_whichever_node)
         repeated += play.world->counts.repeated;
         play_end(&play);
     }
-    cr_expect(repeated > 20, "only %d were repeated", (int)repeated);
+    cr_expect(repeated > 20 / LKV_STRIDE, "only %d were repeated", (int)repeated);
 }
 
 /* The same with little log and many images: what a node answers with is from the image. */
 Test(sim_sessions, c2_x_a10_also_across_leaders_restarts_and_images) {
     uint64_t repeated = 0, images = 0;
-    for (uint64_t seed = 3100; seed < 3110; seed++) {
+    for (uint64_t seed = 3100; seed < 3110; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_with_sessions(seed);
         plan.image_log_bytes = 4096;
         plan.segment_bytes = 8 * 1024;
@@ -71,14 +72,14 @@ Test(sim_sessions, c2_x_a10_also_across_leaders_restarts_and_images) {
         images += play.world->counts.images;
         play_end(&play);
     }
-    cr_expect(repeated > 20, "only %d were repeated", (int)repeated);
-    cr_expect(images > 5, "only %d images were installed", (int)images);
+    cr_expect(repeated > 20 / LKV_STRIDE, "only %d were repeated", (int)repeated);
+    cr_expect(images > 5 / LKV_STRIDE, "only %d images were installed", (int)images);
 }
 
 /* The old leader goes on counting, and proposes the end as well; it cannot decide it. */
 Test(sim_sessions, c4_a_session_ends_by_an_entry_while_the_old_leader_still_runs) {
     uint64_t expired = 0;
-    for (uint64_t seed = 3200; seed < 3220; seed++) {
+    for (uint64_t seed = 3200; seed < 3220; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_with_sessions(seed);
         plan.session_ttl_ms = 1000;
         struct play play = play_begin(&plan);
@@ -98,7 +99,7 @@ Test(sim_sessions, c4_a_session_ends_by_an_entry_while_the_old_leader_still_runs
         play_agree(&play);
         play_end(&play);
     }
-    cr_expect(expired > 40, "only %d ended", (int)expired);
+    cr_expect(expired > 40 / LKV_STRIDE, "only %d ended", (int)expired);
 }
 
 /* Rule 26: what its clients said while the process stood still was not heard, so that time does not count. */

@@ -55,7 +55,7 @@ static void full_leader(int kind, uint64_t k) {
 
 Test(sim_sick_disks, s9_a_leader_without_space_at_any_call_is_replaced_and_comes_back) {
     for (size_t i = 0; i < KINDS; i++) {
-        for (uint64_t k = 0; k < CALLS; k++) {
+        for (uint64_t k = 0; k < CALLS; k += LKV_STRIDE) {
             full_leader(call_kinds[i], k);
         }
     }
@@ -94,7 +94,7 @@ static void full_alone(int kind, uint64_t k) {
 
 Test(sim_sick_disks, s9_a_node_alone_goes_on_when_there_is_room_again) {
     for (size_t i = 0; i < KINDS; i++) {
-        for (uint64_t k = 0; k < CALLS; k++) {
+        for (uint64_t k = 0; k < CALLS; k += LKV_STRIDE) {
             full_alone(call_kinds[i], k);
         }
     }
@@ -102,7 +102,7 @@ Test(sim_sick_disks, s9_a_node_alone_goes_on_when_there_is_room_again) {
 
 /* S27: a disk's worth of writes, then nothing but reads, then room. */
 Test(sim_sick_disks, s27_with_all_disks_full_the_cluster_is_read_only_and_recovers) {
-    for (uint64_t room = 0; room < 60 * 1024; room += 6000) {
+    for (uint64_t room = 0; room < 60 * 1024; room += 6000 * LKV_STRIDE) {
         struct sim_plan plan = plan_with_calls(1200 + room, 3);
         struct play play = play_begin(&plan);
         (void)play_leader(&play, 3000);
@@ -179,7 +179,7 @@ Test(sim_sick_disks, s10_a_sync_that_failed_once_is_final_until_a_restart) {
 /* L1: with one follower gone, the leader's own copy is needed, and it is not counted before it is on
  * its disk. */
 Test(sim_sick_disks, l1_a_leader_counts_its_own_copy_only_when_it_is_durable) {
-    for (uint64_t seed = 1400; seed < 1410; seed++) {
+    for (uint64_t seed = 1400; seed < 1410; seed += LKV_STRIDE) {
         struct sim_plan plan = sim_plan_calm(seed);
         plan.fault_ms_max = 10000; /* a sync may take so long */
         struct play play = play_begin(&plan);
@@ -230,7 +230,7 @@ Test(sim_sick_disks, l1_what_is_acknowledged_survives_a_power_cut_at_once) {
 /* X-C2: a leader of three whose disk is full at any byte: another one leads soon, and it comes back by
  * itself when there is room. */
 Test(sim_sick_disks, x_c2_a_full_leader_is_replaced_and_rejoins_by_itself) {
-    for (uint64_t room = 0; room < 20 * 1024; room += 1024) {
+    for (uint64_t room = 0; room < 20 * 1024; room += 1024 * LKV_STRIDE) {
         struct sim_plan plan = plan_with_calls(1600 + room, 3);
         plan.image_log_bytes = 1024 * 1024;
         struct play play = play_begin(&plan);

