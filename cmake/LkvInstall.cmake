@@ -8,7 +8,7 @@ endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ledgerkv)
 
-install(FILES ${PROJECT_SOURCE_DIR}/lib/ledgerkv.h ${PROJECT_SOURCE_DIR}/base/ledgerkv_errors.h
+install(FILES ${LKV_PUBLIC_HEADERS}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ledgerkv EXPORT ledgerkv-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET ledgerkv_static)

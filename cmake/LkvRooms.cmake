@@ -3,12 +3,15 @@
 # Each room's objects, for the shared and the static library.
 set_property(GLOBAL PROPERTY LKV_OBJECTS "")
 
-# Strangers, and cli/ like any stranger, include <ledgerkv.h> and <ledgerkv_errors.h>: the build tree
-# offers the two files in one folder as an installation does. Links, so that they are never stale.
+# What is installed: the first includes all others.
+set(LKV_PUBLIC_HEADERS lib/ledgerkv.h lib/ledgerkv_kv.h lib/ledgerkv_log.h base/ledgerkv_errors.h)
+
+# Strangers, and cli/ like any stranger, include <ledgerkv.h> and its parts: the build tree
+# offers the files in one folder as an installation does. Links, so that they are never stale.
 function(lkv_public_headers)
     set(include_dir ${PROJECT_BINARY_DIR}/include)
     file(MAKE_DIRECTORY ${include_dir})
-    foreach(header IN ITEMS lib/ledgerkv.h base/ledgerkv_errors.h)
+    foreach(header IN LISTS LKV_PUBLIC_HEADERS)
         get_filename_component(name ${header} NAME)
         file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${header} ${include_dir}/${name} SYMBOLIC)
     endforeach()

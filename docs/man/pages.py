@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the manual pages from what they describe, so that they cannot differ from it.
 
-pages.py --header ledgerkv.h --errors ledgerkv_errors.h --kvctl KVCTL --version V --date YYYY-MM-DD OUT
+pages.py --header ledgerkv.h ledgerkv_kv.h ... --errors ledgerkv_errors.h --kvctl KVCTL --version V --date YYYY-MM-DD OUT
 
 ledgerkv(3) is the public header: its conventions, each section, each function with its comment, the table of
 errors, and the options as kvctl prints them. kvctl(1) is what kvctl says of itself. OUT gets man1/ and man3/,
@@ -129,14 +129,18 @@ def error_rows(text: str) -> list[list[str]]:
 
 
 def ledgerkv_page(arguments: argparse.Namespace, options: list[str]) -> tuple[str, list[str]]:
-    with open(arguments.header, encoding="utf-8") as file:
-        header = file.read()
+    texts = []
+    for name in arguments.header:
+        with open(name, encoding="utf-8") as file:
+            texts.append(file.read())
+    header = texts[0]
     with open(arguments.errors, encoding="utf-8") as file:
         errors = error_rows(file.read())
     top = comment_text(header[:header.index("*/") + 2])
     what, _, rest = top.partition("\n")
     about = what.partition(": ")[2].rstrip(".")
-    declared = header[header.index("struct lkv; "):header.rindex("#ifdef __cplusplus")]
+    parts = [header[header.index("struct lkv; "):]] + [text.partition('extern "C" {\n#endif\n')[2] for text in texts[1:]]
+    declared = "\n".join(text[:text.rindex("#ifdef __cplusplus")] for text in parts)
     body = [".SH SYNOPSIS", ".nf", bold("#include <ledgerkv.h>"),
             bold("cc program.c $(pkg-config --cflags --libs ledgerkv)"), ".fi", ".SH DESCRIPTION"]
     body += prose(rest)[1:] + [".SH TYPES"]
@@ -222,7 +226,8 @@ def write(folder: str, name: str, text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("--header", "--errors", "--kvctl", "--version", "--date"):
+    parser.add_argument("--header", required=True, nargs="+")
+    for name in ("--errors", "--kvctl", "--version", "--date"):
         parser.add_argument(name, required=True)
     parser.add_argument("out")
     arguments = parser.parse_args()

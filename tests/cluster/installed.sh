@@ -17,10 +17,10 @@ export PKG_CONFIG_PATH=$lib/pkgconfig
 cc=(cc -std=c11 -Wall -Wextra -pedantic -D_GNU_SOURCE)
 
 say "what is there"
-for file in include/ledgerkv.h include/ledgerkv_errors.h bin/kvctl; do
+for file in include/ledgerkv.h include/ledgerkv_kv.h include/ledgerkv_log.h include/ledgerkv_errors.h bin/kvctl; do
     [[ -e $T/tree/$file ]] || fail "no $file"
 done
-same "$(find "$T/tree/include" -type f | wc -l)" 2 "headers:"
+same "$(find "$T/tree/include" -type f | wc -l)" 4 "headers:"
 same "$("$T/tree/bin/kvctl" version)" "kvctl $(pkg-config --modversion ledgerkv)"
 if [[ -e $build/man ]]; then
     [[ -e $T/tree/share/man/man1/kvctl.1 && -e $T/tree/share/man/man3/lkv_put.3 ]] || fail "no manual"

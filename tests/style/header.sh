@@ -24,7 +24,10 @@ int main(void) {
 }
 EOT
 cp "$folder/program.c" "$folder/program.cc"
-echo '#include <ledgerkv_errors.h>' >"$folder/errors.c"
+parts=("$include"/ledgerkv*.h)
+for part in "${parts[@]}"; do # each also by itself
+    echo "#include <$(basename "$part")>" >"$folder/$(basename "$part" .h).part.c"
+done
 
 strict=(-pedantic -Wall -Wextra -Wshadow -Wconversion -Werror -fsyntax-only -I"$include")
 try() {
@@ -34,7 +37,7 @@ try() {
 for standard in c99 c11 c17 gnu11; do
     for compiler in gcc clang-14; do
         try "$compiler" -std=$standard -Wstrict-prototypes "${strict[@]}" "$folder/program.c"
-        try "$compiler" -std=$standard "${strict[@]}" "$folder/errors.c"
+        try "$compiler" -std=$standard "${strict[@]}" "$folder"/*.part.c
     done
 done
 for standard in c++98 c++11 c++17 c++20; do
@@ -46,10 +49,10 @@ done
 header=$include/ledgerkv.h
 grep -q "^#define LKV_VERSION \"$version\"$" "$header" || complain "LKV_VERSION is not $version"
 awk 'length > 100 { print FILENAME ":" FNR ": " length " columns"; bad = 1 } END { exit bad }' \
-    "$header" "$include/ledgerkv_errors.h" >&2 || status=1
+    "${parts[@]}" >&2 || status=1
 # A declaration follows its comment, or another one under the same comment.
 awk '
     /^LKV_API/ && before !~ /\*\/$|;$|^\/\*/ { print FILENAME ":" FNR ": no comment: " $0; bad = 1 }
     { before = $0 }
-    END { exit bad }' "$header" >&2 || status=1
+    END { exit bad }' "${parts[@]}" >&2 || status=1
 exit "$status"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# manual.sh MANUAL_DIR HEADER KVCTL
+# manual.sh MANUAL_DIR INCLUDE_DIR KVCTL
 # The manual pages are well-formed, and name every function, error and option, and every command of kvctl.
 set -euo pipefail
 
 manual=$1
-header=$2
+include=$2
 kvctl=$3
 status=0
 complain() {
@@ -33,11 +33,11 @@ has() { # PAGE WORD
 while read -r name; do
     grep -qF "$name(" <(words "$library") || complain "ledgerkv.3 does not declare $name"
     [[ -e $manual/man3/$name.3 ]] || complain "no page $name.3"
-done < <(cpp -w -P -fpreprocessed -dD "$header" | grep -v '^ *#' | tr '\n' ' ' |
+done < <(for header in "$include"/ledgerkv*.h; do cpp -w -P -fpreprocessed -dD "$header"; done | grep -v '^ *#' | tr '\n' ' ' |
     grep -oE '\blkv_[a-z0-9_]+ *\([^;{]*;' | grep -oE '^lkv_[a-z0-9_]+' | sort -u)
 while read -r name; do
     has "$library" "$name"
-done < <(grep -oE 'X\(LKV_E[A-Z]+' "$(dirname "$header")/../base/ledgerkv_errors.h" | cut -c 3-)
+done < <(grep -oE 'X\(LKV_E[A-Z]+' "$include/ledgerkv_errors.h" | cut -c 3-)
 while read -r name; do
     has "$library" "$name"
     has "$command" "$name"

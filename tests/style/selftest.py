@@ -164,7 +164,7 @@ class Words(Planted):
         for path in ("/wor" + "k/main", "/roo" + "t/x", "/roo" + "t", "/far" + "m/x"):
             with self.subTest(path=path):
                 self.assert_caught("words", "docs/a.md", f"see `{path}`\n")
-        self.assert_allowed("words", "docs/a.md", f"the seams clock/disk/net/work, {chr(47)}workers, a/root/b\n")
+        self.assert_allowed("words", "docs/a.md", f"the seams clock/disk/net/work, {chr(47)}workers, a{chr(47)}root{chr(47)}b\n")
 
 
 class Catalogue(Planted):

@@ -6,12 +6,14 @@ begins with "none: " and says why. Everything that the header exports stands in 
 a row names is really there.
 """
 
+import glob
 import os
 import re
 from typing import Iterator
 
 DOCUMENT = "docs/TESTING.md"
 HEADER = "lib/ledgerkv.h"
+PARTS = "lib/ledgerkv*.h"
 ENUMS = ("lkv_read", "lkv_range_flags", "lkv_order", "lkv_tail_flags", "lkv_op", "lkv_write_flags",
          "lkv_watch_flags")
 BEGIN, END = "<!-- workload -->", "<!-- /workload -->"
@@ -63,8 +65,10 @@ def problems_of_row(root: str, where: str) -> Iterator[str]:
 def problems_of(root: str) -> list[tuple[int, str]]:
     with open(os.path.join(root, DOCUMENT), encoding="utf-8") as file:
         document = file.read()
-    with open(os.path.join(root, HEADER), encoding="utf-8") as file:
-        wanted = exported(file.read())
+    wanted = set()
+    for path in glob.glob(os.path.join(root, PARTS)):
+        with open(path, encoding="utf-8") as file:
+            wanted |= exported(file.read())
     found = []
     seen: dict[str, int] = {}
     for number, cells in rows(document):
