@@ -86,6 +86,23 @@ struct fetched {
 
 enum { NODE_RECORD_OVERHEAD = 256 }; /* bytes in the log beside an entry's payload, at most */
 
+/* A leader's clock for what clients must say in time: only time in which this loop ran counts, since who
+ * spoke meanwhile has not been heard. */
+enum { NODE_LOOK_MS = 250 };
+#define NODE_LOOK_NS (NODE_LOOK_MS * MS_NS)
+struct worked {
+    uint64_t ns;
+    uint64_t looked_ns; /* when it was set; again after NODE_LOOK_MS */
+};
+static inline uint64_t worked_now(const struct worked *worked, uint64_t now_ns) {
+    uint64_t passed_ns = now_ns - worked->looked_ns;
+    return worked->ns + (passed_ns < 2 * NODE_LOOK_NS ? passed_ns : 2 * NODE_LOOK_NS);
+}
+static inline void worked_look(struct worked *worked, uint64_t now_ns) {
+    worked->ns = worked_now(worked, now_ns);
+    worked->looked_ns = now_ns;
+}
+
 /* When the leader heard of a session last, on the clock of node_session.c. */
 struct session_clock {
     uint64_t id, ttl_ms;
@@ -97,7 +114,7 @@ struct session_clocks {
     struct session_clock *items; /* owned; ascending by id */
     size_t count;
     uint64_t term; /* in which they count */
-    uint64_t worked_ns, looked_ns;
+    struct worked worked;
 };
 
 /* What this leader knows of the age of history, and when it looks at it again (node_compact.c). */
@@ -128,7 +145,7 @@ struct lease_clocks {
     struct lease_clock *items; /* owned; ascending by id */
     size_t count;
     uint64_t term; /* in which they count */
-    uint64_t worked_ns, looked_ns;
+    struct worked worked;
     struct list_link waits; /* keep-alives that wait for the log to get on */
     uint64_t waited_at;     /* what was applied when they were looked at last */
     bool looked_again;      /* they have to be */

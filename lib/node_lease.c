@@ -22,19 +22,13 @@
 #include "lib/lease.h"
 
 enum {
-    LOOK_MS = 250,
     EXPIRE_A_LOOK = 1024,
     CHECKPOINT_MS = 4500,    /* with the time between looks and that of an entry: 5 s */
     CHECKPOINT_TOO_MS = 4000 /* these go along when another one is due */
 };
 
-#define LOOK_NS (LOOK_MS * MS_NS)
-
-/* Only time in which this loop ran counts: who spoke meanwhile has not been heard. */
 static uint64_t worked_ns(const struct node *node) {
-    const struct lease_clocks *clocks = &node->lease_clocks;
-    uint64_t passed_ns = node_now(node) - clocks->looked_ns;
-    return clocks->worked_ns + (passed_ns < 2 * LOOK_NS ? passed_ns : 2 * LOOK_NS);
+    return worked_now(&node->lease_clocks.worked, node_now(node));
 }
 
 static struct lease_clock *find(struct lease_clocks *clocks, int64_t id) {
@@ -161,7 +155,7 @@ static void expire_due(struct node *node) {
     size_t proposed = 0;
     for (size_t i = 0; i < clocks->count && proposed < EXPIRE_A_LOOK; i++) {
         struct lease_clock *clock = &clocks->items[i];
-        if (!clock->expiring && clock->deadline_ns <= clocks->worked_ns) {
+        if (!clock->expiring && clock->deadline_ns <= clocks->worked.ns) {
             if (propose_expiry(node, clock) != 0) {
                 return;
             }
@@ -215,7 +209,7 @@ static bool is_behind(const struct lease_clock *clock, uint64_t now_ns, uint64_t
  * becomes of the entry. */
 static void checkpoint_due(struct node *node) {
     struct lease_clocks *clocks = &node->lease_clocks;
-    uint64_t now_ns = clocks->worked_ns;
+    uint64_t now_ns = clocks->worked.ns;
     bool due = false;
     for (size_t i = 0; i < clocks->count && !due; i++) {
         due = is_behind(&clocks->items[i], now_ns, CHECKPOINT_MS);
@@ -240,8 +234,9 @@ static void checkpoint_due(struct node *node) {
 uint64_t node_lease_deadline(const struct node *node) {
     struct kv_lease first;
     bool counts = node->role == RAFT_LEADER && node->kv != NULL;
-    return counts && kv_lease_at(node->kv, 0, &first) ? node->lease_clocks.looked_ns + LOOK_NS
-                                                      : UINT64_MAX;
+    return counts && kv_lease_at(node->kv, 0, &first)
+               ? node->lease_clocks.worked.looked_ns + NODE_LOOK_NS
+               : UINT64_MAX;
 }
 
 void node_lease_look(struct node *node, uint64_t now_ns) {
@@ -249,8 +244,7 @@ void node_lease_look(struct node *node, uint64_t now_ns) {
     if (now_ns < node_lease_deadline(node)) {
         return;
     }
-    clocks->worked_ns = worked_ns(node);
-    clocks->looked_ns = now_ns;
+    worked_look(&clocks->worked, now_ns);
     if (node_leads_ready(node) && match_leases(node) == 0) {
         expire_due(node);
         checkpoint_due(node);

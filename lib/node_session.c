@@ -14,16 +14,7 @@
 
 #include "base/mem.h"
 
-enum { LOOK_MS = 250, EXPIRE_A_LOOK = 64 };
-
-#define LOOK_NS (LOOK_MS * MS_NS)
-
-/* Only time in which this loop ran counts. */
-static uint64_t worked_ns(const struct node *node, uint64_t now_ns) {
-    const struct session_clocks *clocks = &node->session_clocks;
-    uint64_t passed_ns = now_ns - clocks->looked_ns;
-    return clocks->worked_ns + (passed_ns < 2 * LOOK_NS ? passed_ns : 2 * LOOK_NS);
-}
+enum { EXPIRE_A_LOOK = 64 };
 
 static struct session_clock *find(struct session_clocks *clocks, uint64_t id) {
     size_t low = 0, high = clocks->count;
@@ -42,7 +33,7 @@ void node_session_touch(struct node *node, uint64_t id) {
     struct session_clocks *clocks = &node->session_clocks;
     struct session_clock *clock = clocks->count > 0 ? find(clocks, id) : NULL;
     if (clock != NULL) {
-        clock->active_ns = worked_ns(node, node_now(node));
+        clock->active_ns = worked_now(&clocks->worked, node_now(node));
     }
 }
 
@@ -107,7 +98,7 @@ uint64_t node_session_deadline(const struct node *node) {
         !node->state->session_at(node, 0, &first)) {
         return UINT64_MAX;
     }
-    return node->session_clocks.looked_ns + LOOK_NS;
+    return node->session_clocks.worked.looked_ns + NODE_LOOK_NS;
 }
 
 /* Clocks for exactly the sessions that there are; new ones start now. LKV_ENOMEM: as before. */
@@ -129,7 +120,7 @@ static int match_sessions(struct node *node) {
         bool known = old < clocks->count && clocks->items[old].id == session.id;
         items[count] =
             known ? clocks->items[old]
-                  : (struct session_clock){.id = session.id, .active_ns = clocks->worked_ns};
+                  : (struct session_clock){.id = session.id, .active_ns = clocks->worked.ns};
         items[count++].ttl_ms = session.ttl_ms;
     }
     mem_free(clocks->items);
@@ -175,7 +166,7 @@ static void expire_silent(struct node *node) {
     size_t proposed = 0;
     for (size_t i = 0; rc == 0 && i < clocks->count && proposed < EXPIRE_A_LOOK; i++) {
         struct session_clock *clock = &clocks->items[i];
-        if (!clock->expiring && clocks->worked_ns - clock->active_ns > clock->ttl_ms * MS_NS) {
+        if (!clock->expiring && clocks->worked.ns - clock->active_ns > clock->ttl_ms * MS_NS) {
             rc = propose_expiry(node, clock);
             proposed++;
         }
@@ -187,8 +178,7 @@ void node_session_look(struct node *node, uint64_t now_ns) {
     if (now_ns < node_session_deadline(node)) {
         return;
     }
-    clocks->worked_ns = worked_ns(node, now_ns);
-    clocks->looked_ns = now_ns;
+    worked_look(&clocks->worked, now_ns);
     if (!node_leads_ready(node)) {
         return;
     }

@@ -21,31 +21,6 @@ static int unreadable(struct log *log, const struct segment *segment, uint64_t o
                       name, (unsigned long long)offset, (unsigned long long)index, found);
 }
 
-static int take(struct log_scan *scan, const struct log_scan_item *item, struct output *out,
-                bool *intact) {
-    struct blob *payload = NULL;
-    if (item->header.length > 0) {
-        payload = blob_new(item->header.length);
-        if (payload == NULL) {
-            return LKV_ENOMEM;
-        }
-    }
-    int rc = log_scan_payload(scan, item, payload != NULL ? payload->data : NULL, intact);
-    if (rc != 0 || !*intact) {
-        blob_unref(payload);
-        return rc;
-    }
-    if (payload != NULL) {
-        payload->crc = item->header.payload_crc;
-        payload->crc_known = true;
-    }
-    out->entries[out->count++] = (struct entry){.index = item->header.index,
-                                                .term = item->header.term,
-                                                .type = (enum entry_type)item->header.type,
-                                                .payload = payload};
-    return 0;
-}
-
 static bool fits(const struct output *out, uint32_t length) {
     return out->count == 0 || (out->count < out->capacity && length <= out->bytes_left);
 }
@@ -75,7 +50,7 @@ static int read_records(struct log *log, const struct segment *segment, struct l
             return 0;
         }
         bool intact = false;
-        int rc = take(scan, &item, out, &intact);
+        int rc = log_scan_entry(scan, &item, &out->entries[out->count], &intact);
         if (rc != 0) {
             return reason_set(why, rc, "cannot read entry %llu: %s", (unsigned long long)from,
                               error_text(rc));
@@ -86,6 +61,7 @@ static int read_records(struct log *log, const struct segment *segment, struct l
                                                : "crc mismatch in its payload",
                               why);
         }
+        out->count++;
         out->bytes_left -=
             item.header.length < out->bytes_left ? item.header.length : out->bytes_left;
         from++;

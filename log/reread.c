@@ -11,27 +11,6 @@
 
 enum { REREAD_WINDOW = 64 * 1024 };
 
-static int take_record(struct log_scan *scan, const struct log_scan_item *item, struct entry *out,
-                       bool *intact) {
-    struct blob *payload = NULL;
-    if (item->header.length > 0) {
-        payload = blob_new(item->header.length);
-        if (payload == NULL) {
-            return LKV_ENOMEM;
-        }
-    }
-    int rc = log_scan_payload(scan, item, payload != NULL ? payload->data : NULL, intact);
-    if (rc != 0 || !*intact) {
-        blob_unref(payload);
-        return rc;
-    }
-    *out = (struct entry){.index = item->header.index,
-                          .term = item->header.term,
-                          .type = (enum entry_type)item->header.type,
-                          .payload = payload};
-    return 0;
-}
-
 /* What is filled in, and how far it may go. */
 struct regain {
     struct entry *entries;
@@ -57,7 +36,7 @@ static int take_records(struct log_scan *scan, struct regain *regain) {
             return 0;
         }
         bool intact = false;
-        int rc = take_record(scan, &item, &regain->entries[regain->count], &intact);
+        int rc = log_scan_entry(scan, &item, &regain->entries[regain->count], &intact);
         if (rc != 0 || !intact) {
             return rc;
         }

@@ -148,6 +148,31 @@ int log_scan_payload(struct log_scan *scan, const struct log_scan_item *item, ui
     return 0;
 }
 
+int log_scan_entry(struct log_scan *scan, const struct log_scan_item *item, struct entry *out,
+                   bool *intact) {
+    struct blob *payload = NULL;
+    if (item->header.length > 0) {
+        payload = blob_new(item->header.length);
+        if (payload == NULL) {
+            return LKV_ENOMEM;
+        }
+    }
+    int rc = log_scan_payload(scan, item, payload != NULL ? payload->data : NULL, intact);
+    if (rc != 0 || !*intact) {
+        blob_unref(payload);
+        return rc;
+    }
+    if (payload != NULL) {
+        payload->crc = item->header.payload_crc;
+        payload->crc_known = true;
+    }
+    *out = (struct entry){.index = item->header.index,
+                          .term = item->header.term,
+                          .type = (enum entry_type)item->header.type,
+                          .payload = payload};
+    return 0;
+}
+
 int log_scan_all_zero(struct log_scan *scan, uint64_t from, bool *all_zero) {
     *all_zero = true;
     while (*all_zero && from < scan->limit) {

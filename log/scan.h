@@ -45,6 +45,10 @@ MUST_USE int log_scan_next(struct log_scan *scan, struct log_scan_item *item);
 MUST_USE int log_scan_payload(struct log_scan *scan, const struct log_scan_item *item,
                               uint8_t *into, bool *intact);
 
+/* The same as an entry, whose payload is owned by the caller when *intact; else nothing is. LKV_ENOMEM. */
+MUST_USE int log_scan_entry(struct log_scan *scan, const struct log_scan_item *item,
+                            struct entry *out, bool *intact);
+
 /* Are all bytes from `from` to the limit zero? */
 MUST_USE int log_scan_all_zero(struct log_scan *scan, uint64_t from, bool *all_zero);
 

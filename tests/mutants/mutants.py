@@ -468,8 +468,8 @@ MUTANTS = [
        "    if (floor > session->acked_below || call->seq > 2) {\n"
        "        forget_below(session, call->seq > floor + 1 ? call->seq - 1 : floor);",
        "unit_kv_session", "kv-units", "sim"),
-    _m("session-ends-while-the-process-slept", "26", "lib/node_session.c",
-       "(passed_ns < 2 * LOOK_NS ? passed_ns : 2 * LOOK_NS)", "passed_ns",
+    _m("session-ends-while-the-process-slept", "26", "lib/node.h",
+       "(passed_ns < 2 * NODE_LOOK_NS ? passed_ns : 2 * NODE_LOOK_NS)", "passed_ns",
        "unit_sim_sessions"),
     _m("old-leaders-clocks-end-sessions", "26", "lib/node_session.c",
        "    if (clocks->term != node->term) {", "    if (clocks->term == 0) {",
