@@ -4,22 +4,9 @@
 #include "output.h"
 #include "report.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { PAGE = 1000, ID_SIZE = 20 };
-
-bool lease_id_take(const char *word, int64_t *id) {
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(word, &end, 16);
-    bool plain = strspn(word, "0123456789abcdefABCDEF") == strlen(word);
-    *id = (int64_t)number;
-    return plain && *word != '\0' && *end == '\0' && errno == 0 && number > 0 &&
-           number <= INT64_MAX;
-}
 
 static int take_id(struct cli *cli, int64_t *id) {
     const char *word = cli->args.words[0];

@@ -2,10 +2,10 @@
 #ifndef CLI_TXN_TEXT_H
 #define CLI_TXN_TEXT_H
 
-#include "cli.h"
+#include "bytes.h"
 
-/* Adds what the text says; false, with a sentence that names the line in `why`, when it says nothing that
- * can be understood. */
+/* Adds what the text says to `txn`; false, with a sentence in `why` that names the line, what was expected
+ * and what was found, when it says nothing that can be understood: then `txn` holds a part of it. */
 bool txn_text_read(struct lkv_bytes text, struct lkv_txn *txn, struct text *why);
 
 #endif

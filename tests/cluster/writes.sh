@@ -59,9 +59,30 @@ same "$(cat "$T/stdout")" \
 for text in 'put k v' 'if k = 1' 'if mod(k) ~ 1' 'if mod(k) = x' 'then put k' 'then get k v' 'then put "k v' \
     'then put k "\q"' 'then del k'$'\n''if mod(k) = 1' 'then add k x'; do
     expect 3 "$K" txn "$text"
-    said 'line [12]: '
+    said 'line [12]: expected .*, found '
 done
+
 expect 3 "$K" txn $'then put k 1\nput k 2'
 expect 4 "$K" txn $'then put other 1\nadd text 1'
 expect 1 "$K" get other
+
+say "txn: ranges, conditions, what was there, transactions inside"
+same "$("$K" txn $'if exists(/t/ /t0) = 0\n   version(a "") > 0\nthen put /t/a 1\nput /t/b 2\nput /t/c 3')" \
+    $'COMMITTED rev=17\nthen[0] OK\nthen[1] OK\nthen[2] OK'
+expect 1 "$K" txn $'if exists(/t/ /t0) = 1\n   mod(/t/ /t0) > 17\nthen del-range "" ""\nelse range /t/ /t0 --limit 2\nrange /t/ "" --count\nget nosuch'
+same "$(cat "$T/stdout")" \
+    $'COMPARE FAILED rev=17\nelse[0] /t/a\t1\nelse[0] /t/b\t2\nelse[0] more (3 total)\nelse[1] count=6\nelse[2] count=0'
+expect 1 "$K" txn $'then put /t/new x\nput /t/a 2 --if-rev 16'
+expect 1 "$K" get /t/new
+expect 1 "$K" txn 'then put /t/a 2 --lease 5'
+"$K" lease grant 5 --ttl 60s >/dev/null
+same "$("$K" txn $'if lease(/t/a) = 0\nthen put /t/a 2 --lease 5 --if-rev 17 --prev\nput /t/b --keep-value --prev\ndel /t/c --prev')" \
+    $'COMMITTED rev=18\nthen[0] OK\nthen[0] prev /t/a\t1\nthen[1] OK\nthen[1] prev /t/b\t2\nthen[2] OK deleted=1\nthen[2] prev /t/c\t3'
+same "$("$K" txn $'if lease(/t/a) = 5\nthen put /t/a 3 --keep-lease\ntxn\n  if exists(/t/c) = 1\n  then del /t/b\n  else txn\n    then put /t/d 4\n    get /t/d\n  end\n  put /t/e 5\nend\nrange /t/ /t0 --desc --keys-only')" \
+    $'COMMITTED rev=19\nthen[0] OK\nthen[1] COMPARE FAILED\nthen[1].else[0] COMMITTED\nthen[1].else[0].then[0] OK\nthen[1].else[0].then[1] /t/d\t4\nthen[1].else[1] OK\nthen[2] /t/e\t\nthen[2] /t/d\t\nthen[2] /t/b\t\nthen[2] /t/a\t'
+same "$("$K" txn $'then txn\n if mod(/t/d) = 19\n then add n 1 --prev\n end\nrange /t/ /t0 --limit 1' -o json)" \
+    '{"outcome":"done","branch":"then","rev":"20","answers":[{"op":"txn","branch":"then","answers":[{"op":"add","number":"6","prev":[{"key":"n","value":"5","mod_rev":"16"}]}]},{"op":"get","items":[{"key":"/t/a","value":"3","mod_rev":"19"}],"total":"4","more":true}]}'
+same "$("$K" lease revoke 5 -o json | grep -o '"deleted":"1"')" '"deleted":"1"'
+expect 3 "$K" txn $'then txn\nput k v\nend'
+said 'line 2: expected if, then or else, in this order, found '
 stop n1
