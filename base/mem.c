@@ -1,7 +1,6 @@
 #include "base/mem.h"
 
 #include <malloc.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@ static _Thread_local struct {
     uint64_t calls;
 } failure;
 
-static bool must_fail(void) {
+bool mem_is_denied(void) {
     failure.calls++;
     if (!failure.armed) {
         return false;
@@ -24,11 +23,11 @@ static bool must_fail(void) {
 }
 
 void *mem_alloc(size_t size) {
-    return must_fail() ? NULL : malloc(size > 0 ? size : 1);
+    return mem_is_denied() ? NULL : malloc(size > 0 ? size : 1);
 }
 
 void *mem_calloc(size_t count, size_t size) {
-    if (must_fail()) {
+    if (mem_is_denied()) {
         return NULL;
     }
     if (count == 0 || size == 0) {
@@ -38,7 +37,7 @@ void *mem_calloc(size_t count, size_t size) {
 }
 
 void *mem_realloc(void *pointer, size_t size) {
-    return must_fail() ? NULL : realloc(pointer, size > 0 ? size : 1);
+    return mem_is_denied() ? NULL : realloc(pointer, size > 0 ? size : 1);
 }
 
 void *mem_array_grow(void *pointer, size_t *capacity, size_t needed, size_t item_size) {

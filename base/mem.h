@@ -7,6 +7,7 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,9 @@ void *mem_array_grow(void *pointer, size_t *capacity,  /* at least `needed` elem
                      size_t needed, size_t item_size); /* on NULL nothing has changed */
 char *mem_strdup(const char *text);
 void mem_free(void *pointer);
+
+/* For an allocator of its own (base/pool.h): counts as a call, and says whether a test makes it fail. */
+bool mem_is_denied(void);
 
 /* Gives pages of freed memory back to the system; takes milliseconds. After a large structure went. */
 void mem_trim(void);

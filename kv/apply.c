@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "kv/batch.h"
 #include "kv/durable.h"
+#include "kv/thin.h"
 #include "kv/work.h"
 
 enum { PREFETCH_GAP = 4 /* operations: about the time that memory takes */ };
@@ -14,7 +15,8 @@ static int prepare_put(struct batch *batch, const struct entry *entry, struct op
     const struct version_new fresh = {.key = command->key,
                                       .value = command->value,
                                       .lease = command->lease,
-                                      .payload = entry->payload};
+                                      .payload = entry->payload,
+                                      .pool = batch->store->pool};
     operation->fresh = version_new(&fresh);
     if (operation->fresh == NULL) {
         return reason_set(why, LKV_ENOMEM, "out of memory for a value of %zu bytes",
@@ -137,6 +139,15 @@ static void collect_versions(struct batch *batch) {
 /* The trees of leases hold still while a command walks in one. */
 static bool may_tidy(const struct store *store) {
     return store->leases.garbage != NULL && store->work->index == 0;
+}
+
+/* A turn that moves what is left of many keys together. True: there is more to do. */
+static bool thin(struct batch *batch) {
+    struct store *store = batch->store;
+    if (store->durable != NULL || store->work->index != 0) {
+        return false;
+    }
+    return thin_some(store, TURN_KEYS / THIN_KEYS, &batch->dead);
 }
 
 /* Gives back what nobody can ask for any more, up to a bound. */
@@ -343,6 +354,7 @@ static int run(struct batch *batch, const struct entry *entries, size_t count,
             forget_results(batch, entries, results, done);
         } else if (ended) {
             collect(batch);
+            (void)thin(batch);
         }
         batch_leave(batch);
         drop_prepared(batch);
@@ -389,7 +401,7 @@ bool kv_tidy(struct kv *kv) {
     batch_init(&batch, kv);
     batch_enter(&batch);
     collect(&batch);
-    bool more = history_has_garbage(batch.store) || may_tidy(batch.store);
+    bool more = thin(&batch) || history_has_garbage(batch.store) || may_tidy(batch.store);
     batch_leave(&batch);
     return more;
 }

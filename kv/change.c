@@ -9,9 +9,9 @@ static uint64_t bytes_of(const struct kv_version *version) {
 /* Room for what a tombstone, or another version, adds to the queues: asked for before anything is
  * changed. */
 static int reserve(struct store *store, bool for_tombstone) {
-    int rc = queue_reserve(&store->history.superseded);
+    int rc = queue_reserve(&store->history.superseded, store->pool);
     if (rc == 0 && for_tombstone && has_history(store)) {
-        rc = queue_reserve(&store->history.tombstones);
+        rc = queue_reserve(&store->history.tombstones, store->pool);
     }
     return rc;
 }
@@ -75,7 +75,8 @@ int change_put(struct store *store, uint64_t hash, struct kv_version *fresh, uin
     struct kv_version **slot = table_find(&store->table, hash, version_key(fresh));
     struct kv_version *linked = fresh;
     if (slot != NULL && change_has_jump(store, revision) && !fresh->has_jump) {
-        linked = version_with_jump(fresh); /* it was made before its revision was known */
+        linked =
+            version_copy(fresh, store->pool, true); /* it was made before its revision was known */
         if (linked == NULL) {
             return LKV_ENOMEM;
         }
@@ -111,7 +112,8 @@ int change_delete(struct store *store, struct slice key, uint64_t revision,
     }
     const struct version_new empty = {.key = version_key(*slot),
                                       .sub = change_sub(store, changes),
-                                      .has_jump = change_has_jump(store, revision)};
+                                      .has_jump = change_has_jump(store, revision),
+                                      .pool = store->pool};
     struct kv_version *tombstone = version_new(&empty);
     if (tombstone == NULL || reserve(store, true) != 0 || reserve_event(store, revision) != 0) {
         if (tombstone != NULL) {

@@ -1,18 +1,16 @@
 #include "kv/history.h"
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "kv/durable.h"
-#include "kv/memory.h"
 #include "kv/store.h"
 
 /* ---------------------------------------------------------------------------- queues */
 
-int queue_reserve(struct version_queue *queue) {
+int queue_reserve(struct version_queue *queue, struct pool *pool) {
     if (queue->last != NULL && queue->last->count < GARBAGE_ITEMS) {
         return 0;
     }
-    struct garbage *block = mem_alloc(sizeof(*block));
+    struct garbage *block = pool_alloc(pool, sizeof(*block));
     if (block == NULL) {
         return LKV_ENOMEM;
     }
@@ -52,19 +50,19 @@ static void queue_pop(struct version_queue *queue) {
     }
     queue->first = block->next;
     queue->blocks--;
-    mem_free(block);
+    pool_free(block, sizeof(*block));
 }
 
 static void free_blocks(struct garbage *block) {
     while (block != NULL) {
         struct garbage *next = block->next;
-        mem_free(block);
+        pool_free(block, sizeof(*block));
         block = next;
     }
 }
 
-int history_init(struct history *history) {
-    *history = (struct history){0};
+int history_init(struct history *history, struct pool *pool) {
+    *history = (struct history){.pool = pool, .timeline = {.pool = pool}};
     atomic_init(&history->untold_from, UINT64_MAX);
     list_init(&history->pins);
     return pthread_mutex_init(&history->pins_mutex, NULL) == 0 ? 0 : LKV_ENOMEM;
@@ -80,7 +78,7 @@ void history_fini(struct history *history) {
 
 size_t history_memory(const struct history *history) {
     return (history->superseded.blocks + history->tombstones.blocks) *
-               memory_of(sizeof(struct garbage)) +
+               pool_block_size(sizeof(struct garbage)) +
            timeline_memory(&history->timeline);
 }
 
@@ -114,10 +112,10 @@ static struct pin *pin_before(struct history *history, struct list_link *link, u
     return NULL;
 }
 
-static int pin_add(struct pin *pin, struct kv_version *version) {
+static int pin_add(struct pin *pin, struct pool *pool, struct kv_version *version) {
     struct garbage *block = pin->garbage;
     if (block == NULL || block->count == GARBAGE_ITEMS) {
-        block = mem_alloc(sizeof(*block));
+        block = pool_alloc(pool, sizeof(*block));
         if (block == NULL) {
             return LKV_ENOMEM;
         }
@@ -139,7 +137,7 @@ static int let_go(struct store *store, struct kv_version *version, uint64_t from
         store_unlink(store, version, from, dead);
         return 0;
     }
-    return pin_add(pin, version);
+    return pin_add(pin, history->pool, version);
 }
 
 static struct kv_version *passed_tombstone(const struct store *store, uint64_t from) {
@@ -254,7 +252,7 @@ static bool close_unused(struct kv *kv, struct store *store, struct pin *pin) {
     return unused;
 }
 
-/* One block of the pin's garbage. Returns it for mem_free, or NULL: an older pin took it. */
+/* One block of the pin's garbage. Returns it for pool_free, or NULL: an older pin took it. */
 static struct garbage *pass_on(struct store *store, struct pin *pin, uint64_t from,
                                struct kv_version **dead) {
     struct garbage *block = pin->garbage;
@@ -287,6 +285,6 @@ void pin_close(struct kv *kv, struct store *store, struct pin *pin) {
         }
         gate_leave_alone(kv->gate);
         dead_free(dead);
-        mem_free(block);
+        pool_free(block, sizeof(*block));
     }
 }

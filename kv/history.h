@@ -26,6 +26,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "base/pool.h"
 #include "kv/timeline.h"
 
 #include <pthread.h>
@@ -58,6 +59,7 @@ struct pin {
 };
 
 struct history {
+    struct pool *pool;               /* borrowed; of its blocks */
     struct version_queue superseded; /* alone; ascending by their successors' revisions */
     struct version_queue tombstones; /* alone; ascending by revision; without history empty */
     struct timeline timeline;        /* alone; the changes that are kept; without history empty */
@@ -68,14 +70,14 @@ struct history {
     pthread_mutex_t pins_mutex;
 };
 
-MUST_USE int history_init(struct history *history);
+MUST_USE int history_init(struct history *history, struct pool *pool); /* borrowed */
 void history_fini(struct history *history); /* no pin is open; the versions are not its own */
 size_t history_memory(const struct history *history); /* of the queues */
 
 /* ------------------------------------------------------------------ alone */
 
 /* Room for one more, asked for before anything is changed. LKV_ENOMEM. */
-MUST_USE int queue_reserve(struct version_queue *queue);
+MUST_USE int queue_reserve(struct version_queue *queue, struct pool *pool);
 void queue_add(struct version_queue *queue, struct kv_version *version); /* room is reserved */
 
 /* From here on every change can be read from the timeline: by the state, or since it is still to be told. */

@@ -111,7 +111,8 @@ static int add_to_store(struct image_keys *keys, const struct image_version *fro
                                       .lease = item->lease,
                                       .sub = from->sub,
                                       .has_jump = image_has_history(keys) &&
-                                                  version_level(item->mod_rev) > 0};
+                                                  version_level(item->mod_rev) > 0,
+                                      .pool = keys->store->pool};
     struct kv_version *version = version_new(&fresh);
     if (version == NULL) {
         return LKV_ENOMEM;
@@ -243,13 +244,13 @@ static int add_changes(struct timeline *timeline, struct image_heap *heap) {
     return 0;
 }
 
-static int queue_all(struct version_queue *queue, struct image_heap *heap,
+static int queue_all(struct version_queue *queue, struct pool *pool, struct image_heap *heap,
                      int (*order)(const void *a, const void *b)) {
     if (heap->count > 0) {
         qsort(heap->items, heap->count, sizeof(struct kv_version *), order);
     }
     for (size_t i = 0; i < heap->count; i++) {
-        if (queue_reserve(queue) != 0) {
+        if (queue_reserve(queue, pool) != 0) {
             return LKV_ENOMEM;
         }
         queue_add(queue, heap->items[i]);
@@ -266,7 +267,8 @@ int image_keys_end(struct image_keys *keys, const char **what) {
         return 0;
     }
     struct history *history = &keys->store->history;
-    int rc = queue_all(&history->superseded, &keys->superseded, by_successor);
-    rc = rc == 0 ? queue_all(&history->tombstones, &keys->tombstones, by_revision) : rc;
+    int rc = queue_all(&history->superseded, history->pool, &keys->superseded, by_successor);
+    rc = rc == 0 ? queue_all(&history->tombstones, history->pool, &keys->tombstones, by_revision)
+                 : rc;
     return rc == 0 ? add_changes(&history->timeline, &keys->changes) : rc;
 }

@@ -302,7 +302,7 @@ static void set_none(struct blob **tail) {
 static int load(struct loader *loader, struct disk *disk, struct kv_image_info *info,
                 struct blob **tail) {
     struct store *store = loader->store;
-    leases_init(&loader->named, 0);
+    leases_init(&loader->named, NULL, 0); /* names only: no keys */
     loader->keys = (struct image_keys){.header = &loader->header,
                                        .store = store,
                                        .leases = store != NULL ? &store->leases : &loader->named};

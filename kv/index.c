@@ -1,9 +1,7 @@
 #include "kv/index.h"
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "kv/index_node.h"
-#include "kv/memory.h"
 
 enum {
     /* A tree of this height holds 32^15 keys even when every node is only half full. */
@@ -22,9 +20,12 @@ static struct index_inner *as_inner(struct index_node *node) {
     return (struct index_inner *)node;
 }
 
-static struct index_node *new_node(bool is_leaf) {
-    struct index_node *node =
-        mem_alloc(is_leaf ? sizeof(struct index_leaf) : sizeof(struct index_inner));
+static size_t node_size(bool is_leaf) {
+    return is_leaf ? sizeof(struct index_leaf) : sizeof(struct index_inner);
+}
+
+static struct index_node *new_node(struct pool *pool, bool is_leaf) {
+    struct index_node *node = pool_alloc(pool, node_size(is_leaf));
     if (node != NULL) {
         node->is_leaf = is_leaf;
         node->count = node->skip = 0;
@@ -33,8 +34,13 @@ static struct index_node *new_node(bool is_leaf) {
 }
 
 int index_init(struct index *index) {
-    *index = (struct index){.root = new_node(true), .leaves = 1};
+    *index = (struct index){.leaves = 1};
+    if (pool_open(&index->pool) != 0) {
+        return LKV_ENOMEM;
+    }
+    index->root = new_node(index->pool, true);
     if (index->root == NULL) {
+        index_fini(index);
         return LKV_ENOMEM;
     }
     index->first = index->last = as_leaf(index->root);
@@ -42,23 +48,28 @@ int index_init(struct index *index) {
     return 0;
 }
 
+static void drop_node(struct index_node *node) {
+    pool_free(node, node_size(node->is_leaf));
+}
+
 /* Recursion is as deep as the tree is high. */
 static void free_node(struct index_node *node) {
     if (!node->is_leaf) {
         for (unsigned i = 0; i < node->count; i++) {
-            mem_free(node->keys[i]);
+            separator_free(node->keys[i]);
         }
         for (unsigned i = 0; i <= node->count; i++) {
             free_node(as_inner(node)->children[i]);
         }
     }
-    mem_free(node);
+    drop_node(node);
 }
 
 void index_fini(struct index *index) {
     if (index->root != NULL) {
         free_node(index->root);
     }
+    pool_close(index->pool);
 }
 
 /* ---------------------------------------------------------------------------- the way down */
@@ -102,13 +113,13 @@ struct spares {
 
 static void free_spares(struct spares *spares) {
     for (unsigned i = 0; i < spares->count; i++) {
-        mem_free(spares->nodes[i]);
+        drop_node(spares->nodes[i]);
     }
-    mem_free(spares->separator);
+    separator_free(spares->separator);
 }
 
-static bool add_spare(struct spares *spares, bool is_leaf) {
-    struct index_node *node = new_node(is_leaf);
+static bool add_spare(struct spares *spares, struct pool *pool, bool is_leaf) {
+    struct index_node *node = new_node(pool, is_leaf);
     if (node == NULL) {
         return false;
     }
@@ -122,25 +133,25 @@ static unsigned split_point(const struct index *index, const struct index_leaf *
 }
 
 /* What will separate the leaf from its new right neighbour once `key` is at `at`. */
-static struct separator *separator_for(const struct index_leaf *leaf, unsigned split, unsigned at,
-                                       struct slice key) {
+static struct separator *separator_for(const struct index *index, const struct index_leaf *leaf,
+                                       unsigned split, unsigned at, struct slice key) {
     struct slice left = node_key(&leaf->node, split - 1);
     struct slice right = split == at ? key : node_key(&leaf->node, split);
-    return separator_between(left, right);
+    return separator_between(index->pool, left, right);
 }
 
-static int gather_spares(struct spares *spares, const struct path *path,
+static int gather_spares(const struct index *index, struct spares *spares, const struct path *path,
                          struct separator *separator) {
     spares->count = 0;
     spares->separator = separator;
-    bool good = separator != NULL && add_spare(spares, true);
+    bool good = separator != NULL && add_spare(spares, index->pool, true);
     unsigned depth = path->height - 1;
     while (good && depth > 0 && path->nodes[depth - 1]->count == INDEX_FANOUT) {
-        good = add_spare(spares, false);
+        good = add_spare(spares, index->pool, false);
         depth--;
     }
     if (good && depth == 0) {
-        good = add_spare(spares, false);
+        good = add_spare(spares, index->pool, false);
     }
     if (!good) {
         free_spares(spares);
@@ -228,7 +239,7 @@ static int insert_with_split(struct index *index, struct path *path, unsigned at
     struct index_leaf *leaf = as_leaf(path->nodes[path->height - 1]);
     unsigned split = split_point(index, leaf, at);
     struct spares spares;
-    int rc = gather_spares(&spares, path, separator_for(leaf, split, at, key));
+    int rc = gather_spares(index, &spares, path, separator_for(index, leaf, split, at, key));
     if (rc != 0) {
         return rc;
     }
@@ -300,7 +311,7 @@ static void free_child(struct index *index, struct index_node *node) {
     } else {
         index->inners--;
     }
-    mem_free(node);
+    drop_node(node);
 }
 
 /* Moves everything of child `at + 1` into child `at`. */
@@ -313,7 +324,7 @@ static void merge_children(struct index *index, struct index_inner *parent, unsi
         unsigned from = left->count;
         node_move_tail(right, 0, left);
         leaf_adopt(as_leaf(left), from);
-        mem_free(between);
+        separator_free(between);
     } else {
         memcpy(&as_inner(left)->children[left->count + 1], as_inner(right)->children,
                (right->count + 1u) * sizeof(as_inner(right)->children[0]));
@@ -349,7 +360,7 @@ static bool remove_empty(struct index *index, struct index_inner *parent, unsign
         unsigned separator = at > 0 ? at - 1 : 0;
         struct separator *beside = parent->node.keys[separator];
         take_child(parent, at, separator);
-        mem_free(beside);
+        separator_free(beside);
     }
     free_child(index, child);
     return others;
@@ -374,7 +385,7 @@ static void lower_root(struct index *index) {
     while (!index->root->is_leaf && index->root->count == 0) {
         struct index_node *root = index->root;
         index->root = as_inner(root)->children[0];
-        mem_free(root);
+        drop_node(root);
         index->inners--;
     }
 }
@@ -458,7 +469,8 @@ void index_prefetch_leaf(const struct index_node *leaf) {
 }
 
 size_t index_memory(const struct index *index) {
-    /* A separator is a few bytes of its own allocation: the allocator's smallest. */
-    return index->leaves * (memory_of(sizeof(struct index_leaf)) + memory_of(1)) +
-           index->inners * memory_of(sizeof(struct index_inner));
+    enum { SEPARATOR = 8 }; /* bytes: a few */
+    return index->leaves *
+               (pool_block_size(sizeof(struct index_leaf)) + pool_block_size(SEPARATOR)) +
+           index->inners * pool_block_size(sizeof(struct index_inner));
 }

@@ -15,6 +15,7 @@
 #define KV_INDEX_H
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "kv/version.h"
 
 enum { INDEX_FANOUT = 64 };
@@ -34,6 +35,7 @@ struct index_leaf {
 };
 
 struct index {
+    struct pool *pool;       /* owned; of nodes and separators, apart from versions */
     struct index_node *root; /* a leaf while there are few keys, never NULL */
     struct index_leaf *first, *last;
     size_t leaves, inners;

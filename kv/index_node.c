@@ -136,15 +136,21 @@ void node_move_tail(struct index_node *node, unsigned at, struct index_node *to)
     refresh(node);
 }
 
-struct separator *separator_between(struct slice left, struct slice right) {
+struct separator *separator_between(struct pool *pool, struct slice left, struct slice right) {
     size_t size = (size_t)common_prefix(left, right) + 1;
     ASSERT(size <= right.size);
-    struct separator *separator = mem_alloc(sizeof(*separator) + size);
+    struct separator *separator = pool_alloc(pool, sizeof(*separator) + size);
     if (separator != NULL) {
         separator->size = (uint16_t)size;
         memcpy(separator->data, right.data, size);
     }
     return separator;
+}
+
+void separator_free(struct separator *separator) {
+    if (separator != NULL) {
+        pool_free(separator, sizeof(*separator) + separator->size);
+    }
 }
 
 void leaf_adopt(struct index_leaf *leaf, unsigned from) {

@@ -29,7 +29,8 @@ void node_move_tail(struct index_node *node, unsigned at, struct index_node *to)
 
 /* The shortest key that is greater than `left` and not greater than `right`, which is greater than
  * `left`. Returns owned, or NULL when out of memory. */
-struct separator *separator_between(struct slice left, struct slice right);
+struct separator *separator_between(struct pool *pool, struct slice left, struct slice right);
+void separator_free(struct separator *separator); /* NULL is fine */
 
 /* Versions that are new in a leaf learn where they are. */
 void leaf_adopt(struct index_leaf *leaf, unsigned from);

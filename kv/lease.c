@@ -2,12 +2,11 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "kv/memory.h"
 
 /* ---------------------------------------------------------------------------- the table */
 
-void leases_init(struct leases *leases, uint64_t seed) {
-    *leases = (struct leases){.prng = prng_of(seed)};
+void leases_init(struct leases *leases, struct pool *pool, uint64_t seed) {
+    *leases = (struct leases){.prng = prng_of(seed), .pool = pool};
 }
 
 /* The place of the first lease whose id is not below. */
@@ -111,13 +110,13 @@ int leases_command(struct leases *leases, const struct kv_command *command,
 
 /* ---------------------------------------------------------------------------- trees */
 
-static size_t memory_of_key(const struct lease_key *key) {
-    return memory_of(sizeof(*key) + key->size);
+static size_t size_of_key(const struct lease_key *key) {
+    return sizeof(*key) + key->size;
 }
 
 static void free_key(struct leases *leases, struct lease_key *key) {
-    leases->key_memory -= memory_of_key(key);
-    mem_free(key);
+    leases->key_memory -= pool_block_size(size_of_key(key));
+    pool_free(key, size_of_key(key));
 }
 
 /* The link to the key's node, or to where it would be if it had that priority at least. */
@@ -188,7 +187,7 @@ static struct lease_key *find_key(struct lease *lease, struct slice key) {
 
 static int add_key(struct leases *leases, struct lease *lease, struct slice key) {
     ASSERT(key.size <= KV_KEY_SIZE_MAX);
-    struct lease_key *node = mem_alloc(sizeof(*node) + key.size);
+    struct lease_key *node = pool_alloc(leases->pool, sizeof(*node) + key.size);
     if (node == NULL) {
         return LKV_ENOMEM;
     }
@@ -199,7 +198,7 @@ static int add_key(struct leases *leases, struct lease *lease, struct slice key)
     struct lease_key **link = find_link(&lease->keys, key, node->priority, &found);
     split(*link, key, &node->left, &node->right);
     *link = node;
-    leases->key_memory += memory_of_key(node);
+    leases->key_memory += pool_block_size(size_of_key(node));
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "base/buffer.h"
 #include "base/cursor.h"
 #include "base/error.h"
+#include "base/pool.h"
 #include "base/prng.h"
 #include "kv/command.h"
 #include "kv/kv.h"
@@ -47,9 +48,10 @@ struct leases {
     struct lease *garbage; /* list: with stale keys, or gone (then owned) */
     struct prng prng;      /* of priorities */
     size_t key_memory;     /* of the trees */
+    struct pool *pool;     /* borrowed; of their nodes */
 };
 
-void leases_init(struct leases *leases, uint64_t seed);
+void leases_init(struct leases *leases, struct pool *pool, uint64_t seed); /* borrowed */
 void leases_fini(struct leases *leases);
 
 /* NULL: there is none. */

@@ -13,20 +13,23 @@ struct store *store_new(uint64_t seed) {
     if (store == NULL) {
         return NULL;
     }
-    if (index_init(&store->index) != 0) {
+    if (pool_open(&store->pool) != 0) {
         goto fail_after_memory;
+    }
+    if (index_init(&store->index) != 0) {
+        goto fail_after_pool;
     }
     if (table_init(&store->table, seed) != 0) {
         goto fail_after_index;
     }
-    if (history_init(&store->history) != 0) {
+    if (history_init(&store->history, store->pool) != 0) {
         goto fail_after_table;
     }
     store->work = mem_calloc(1, sizeof(*store->work));
     if (store->work == NULL) {
         goto fail_after_history;
     }
-    leases_init(&store->leases, seed);
+    leases_init(&store->leases, store->pool, seed);
     atomic_init(&store->refs, 1);
     store->shown.revision = 1;
     store->shown.kept_from = 2;
@@ -39,6 +42,8 @@ fail_after_table:
     table_fini(&store->table);
 fail_after_index:
     index_fini(&store->index);
+fail_after_pool:
+    pool_close(store->pool);
 fail_after_memory:
     mem_free(store);
     return NULL;
@@ -73,6 +78,7 @@ void store_unref(struct store *store) {
     table_fini(&store->table);
     index_fini(&store->index);
     history_fini(&store->history);
+    pool_close(store->pool);
     mem_free(store);
 }
 
@@ -149,6 +155,19 @@ void store_add_older(struct store *store, struct kv_version *oldest, struct kv_v
     oldest->older = older;
     older->newer = oldest;
     count_in(store, older);
+}
+
+int store_move(struct store *store, struct kv_version **slot, struct kv_version **dead) {
+    struct kv_version *old = *slot;
+    struct kv_version *copy = version_copy(old, store->pool, false);
+    if (copy == NULL) {
+        return LKV_ENOMEM;
+    }
+    index_replace(old, copy);
+    *slot = copy;
+    count_in(store, copy);
+    bury(store, old, dead);
+    return 0;
 }
 
 void store_remove_if_empty(struct store *store, struct kv_version *version, uint64_t from,

@@ -23,9 +23,18 @@
 struct work;
 struct durable;
 
+/* A pass through all keys that moves what lies in slabs of which most is free (base/pool.h). */
+struct thinning {
+    bool active;
+    uint32_t bucket; /* of the table: where it goes on */
+    uint64_t peak;   /* the most bytes that were in use since the last pass */
+};
+
 struct store {
     struct durable
         *durable; /* owned; not NULL: versions lie in a map on disk, table and index are empty */
+    struct pool *pool;        /* owned; versions, and what is as many */
+    struct thinning thinning; /* alone */
     struct table table;
     struct index index;
     struct kv_stamp shown;             /* what readers see */
@@ -106,6 +115,10 @@ void store_unlink(struct store *store, struct kv_version *version, uint64_t from
  * `from`. One that is not the newest goes as a superseded version. */
 void store_remove_if_empty(struct store *store, struct kv_version *version, uint64_t from,
                            struct kv_version **dead);
+
+/* Puts a copy in the place of a key's only version, if nobody else knows that one: `*slot` of the table, made below
+ * `from` as of history_needed_from. LKV_ENOMEM: nothing has changed. */
+MUST_USE int store_move(struct store *store, struct kv_version **slot, struct kv_version **dead);
 
 /* Makes everything up to the stamp visible. */
 void store_publish(struct store *store, const struct kv_stamp *stamp);

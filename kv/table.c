@@ -302,6 +302,20 @@ const struct kv_version *table_guess(const struct table *table, uint64_t hash) {
     return NULL;
 }
 
+uint32_t table_buckets(const struct table *table) {
+    return table->primary.used;
+}
+
+void table_each(const struct table *table, uint32_t number,
+                void (*visit)(void *arg, struct kv_version **slot), void *arg) {
+    struct bucket *bucket = bucket_at(&table->primary, number);
+    for (; bucket != NULL; bucket = next_of(table, bucket)) {
+        for (int i = 0; i < SLOTS && bucket->slots[i] != NULL; i++) {
+            visit(arg, &bucket->slots[i]);
+        }
+    }
+}
+
 size_t table_memory(const struct table *table) {
     return array_memory(&table->primary) + array_memory(&table->overflow);
 }

@@ -52,6 +52,12 @@ void table_remove(struct table *table, uint64_t hash, struct slice key);
 void table_prefetch(const struct table *table, uint64_t hash);
 const struct kv_version *table_guess(const struct table *table, uint64_t hash);
 
+/* All entries, bucket by bucket: calls for each slot of that number's bucket, of table_buckets. What is added or
+ * removed in between may move an entry to a bucket that was passed, or is still to come. */
+uint32_t table_buckets(const struct table *table);
+void table_each(const struct table *table, uint32_t number,
+                void (*visit)(void *arg, struct kv_version **slot), void *arg);
+
 size_t table_memory(const struct table *table);
 
 #endif

@@ -2,20 +2,19 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "kv/memory.h"
 
 enum { BLOCKS_MIN = 16 };
 
 void timeline_fini(struct timeline *timeline) {
     for (size_t i = timeline->start; i < timeline->end; i++) {
-        mem_free(timeline->blocks[i]);
+        pool_free(timeline->blocks[i], sizeof(*timeline->blocks[i]));
     }
     mem_free(timeline->blocks);
     *timeline = (struct timeline){0};
 }
 
 size_t timeline_memory(const struct timeline *timeline) {
-    return (timeline->end - timeline->start) * memory_of(sizeof(struct timeline_block)) +
+    return (timeline->end - timeline->start) * pool_block_size(sizeof(struct timeline_block)) +
            timeline->capacity * sizeof(struct timeline_block *);
 }
 
@@ -67,7 +66,8 @@ int timeline_reserve(struct timeline *timeline, uint64_t revision) {
     if (has_room(timeline, revision)) {
         return 0;
     }
-    struct timeline_block *block = reserve_slot(timeline) == 0 ? mem_alloc(sizeof(*block)) : NULL;
+    struct timeline_block *block =
+        reserve_slot(timeline) == 0 ? pool_alloc(timeline->pool, sizeof(*block)) : NULL;
     if (block == NULL) {
         return LKV_ENOMEM;
     }
@@ -114,7 +114,7 @@ size_t timeline_trim(struct timeline *timeline, size_t max, uint64_t from) {
             block->start = lower(block, from);
             break;
         }
-        mem_free(block);
+        pool_free(block, sizeof(*block));
         timeline->start++;
         dropped++;
     }

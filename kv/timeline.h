@@ -24,8 +24,9 @@ struct timeline_block {
     struct kv_version *items[TIMELINE_ITEMS];
 };
 
-/* Zero-initialised is empty. */
+/* Zero-initialised but for the pool is empty. */
 struct timeline {
+    struct pool *pool;              /* borrowed; of the blocks */
     struct timeline_block **blocks; /* owned array of owned blocks: blocks[start .. end - 1] */
     size_t start, end, capacity;
 };

@@ -30,6 +30,12 @@ static size_t data_size(const struct kv_version *version) {
            (version->shares_blob ? sizeof(struct version_share) : (size_t)version->value_size);
 }
 
+/* Never smaller than the struct: its tail padding is part of the type. */
+static size_t whole_size(size_t data) {
+    size_t size = offsetof(struct kv_version, data) + data;
+    return size < sizeof(struct kv_version) ? sizeof(struct kv_version) : size;
+}
+
 /* The parts behind the key have no alignment: they are read and written by copying. */
 static const uint8_t *jump_at(const struct kv_version *version) {
     return version->data + version->key_size;
@@ -68,12 +74,11 @@ struct kv_version *version_new(const struct version_new *from) {
     ASSERT(from->value.size <= VALUE_SIZE_MAX);
     bool shares = worth_sharing(from);
     bool extra = from->lease != 0 || from->sub != 0;
-    size_t size = offsetof(struct kv_version, data) + from->key.size +
-                  (from->has_jump ? sizeof(struct version_jump) : 0) +
-                  (extra ? sizeof(struct version_extra) : 0) +
-                  (shares ? sizeof(struct version_share) : from->value.size);
-    /* Never smaller than the struct: its tail padding is part of the type. */
-    struct kv_version *version = mem_alloc(size < sizeof(*version) ? sizeof(*version) : size);
+    size_t size = whole_size(from->key.size + (from->has_jump ? sizeof(struct version_jump) : 0) +
+                             (extra ? sizeof(struct version_extra) : 0) +
+                             (shares ? sizeof(struct version_share) : from->value.size));
+    struct kv_version *version =
+        from->pool != NULL ? pool_alloc(from->pool, size) : mem_alloc(size);
     if (version == NULL) {
         return NULL;
     }
@@ -85,6 +90,7 @@ struct kv_version *version_new(const struct version_new *from) {
     version->shares_blob = shares;
     version->has_extra = extra;
     version->has_jump = from->has_jump;
+    version->in_pool = from->pool != NULL;
     version->key_size = (uint16_t)from->key.size;
     version->at = 0;
     fill(version, from);
@@ -113,7 +119,11 @@ void version_unref(struct kv_version *version) {
         if (version->shares_blob) {
             blob_unref(share_of(version).blob);
         }
-        mem_free(version);
+        if (version->in_pool) {
+            pool_free(version, whole_size(data_size(version)));
+        } else {
+            mem_free(version);
+        }
     }
 }
 
@@ -137,13 +147,15 @@ void version_set_jump(struct kv_version *version, struct kv_version *to) {
     memcpy(version->data + version->key_size, &jump, sizeof(jump));
 }
 
-struct kv_version *version_with_jump(const struct kv_version *version) {
+struct kv_version *version_copy(const struct kv_version *version, struct pool *pool,
+                                bool has_jump) {
     const struct version_new from = {.key = version_key(version),
                                      .value = version_value(version),
                                      .lease = version_lease(version),
                                      .sub = version_sub(version),
                                      .payload = version_blob(version),
-                                     .has_jump = true};
+                                     .has_jump = has_jump,
+                                     .pool = pool};
     struct kv_version *copy = version_new(&from);
     if (copy != NULL) {
         copy->main = version->main;
@@ -170,7 +182,11 @@ uint32_t version_sub(const struct kv_version *version) {
     return extra_of(version).sub;
 }
 
+bool version_is_sparse(const struct kv_version *version) {
+    return version->in_pool && pool_is_sparse(version, whole_size(data_size(version)));
+}
+
 size_t version_memory(const struct kv_version *version) {
-    size_t own = memory_of(offsetof(struct kv_version, data) + data_size(version));
+    size_t own = pool_block_size(whole_size(data_size(version)));
     return own + (version->shares_blob ? memory_of(sizeof(struct blob) + version->value_size) : 0);
 }

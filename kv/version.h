@@ -18,6 +18,7 @@
 #define KV_VERSION_H
 
 #include "base/blob.h"
+#include "base/pool.h"
 
 struct index_node;
 
@@ -36,6 +37,7 @@ struct kv_version {
     uint32_t shares_blob : 1; /* the value is in a blob */
     uint32_t has_extra : 1;   /* lease or sub is not 0 */
     uint32_t has_jump : 1;    /* it may know a version further back */
+    uint32_t in_pool : 1;     /* where its memory came from */
     uint16_t key_size;
     uint8_t at;     /* with the links: about where in the leaf the newest version is */
     uint8_t data[]; /* key; struct version_jump if any; struct version_extra if any; then the value,
@@ -63,6 +65,7 @@ struct version_new {
     uint32_t sub;
     struct blob *payload; /* that `value` lies in; NULL: copy the value in any case */
     bool has_jump;        /* room for one, none yet */
+    struct pool *pool;    /* where the memory comes from, of those that stay; NULL: mem_alloc */
 };
 
 /* Copies the key; copies the value or takes a reference of its own to the payload. The revisions are
@@ -100,13 +103,16 @@ enum { VERSION_LEVEL_MAX = 16 };
 struct version_jump version_jump(const struct kv_version *version);
 void version_set_jump(struct kv_version *version,
                       struct kv_version *to); /* has_jump; not shared yet */
-/* The same with room for a jump, not linked. Returns owned, or NULL when out of memory. */
-struct kv_version *version_with_jump(const struct kv_version *version);
+/* The same with room for a jump, or without, in that pool and not linked. Returns owned, or NULL when out of memory. */
+struct kv_version *version_copy(const struct kv_version *version, struct pool *pool, bool has_jump);
 
 struct slice version_value(const struct kv_version *version);
 struct blob *version_blob(const struct kv_version *version); /* that the value is in, or NULL */
 int64_t version_lease(const struct kv_version *version);
 uint32_t version_sub(const struct kv_version *version);
+
+/* Whether moving it elsewhere may give memory back (base/pool.h). */
+bool version_is_sparse(const struct kv_version *version);
 
 /* Bytes taken from the system for it, with the allocator's own; estimate. */
 size_t version_memory(const struct kv_version *version);

@@ -189,6 +189,7 @@ static int write_version(struct batch *batch, struct work *work, const struct ve
     struct version_new numbered = *from;
     numbered.sub = change_sub(store, &work->changes);
     numbered.has_jump = change_has_jump(store, work->revision);
+    numbered.pool = store->pool;
     struct kv_version *fresh = version_new(&numbered);
     if (fresh == NULL) {
         return LKV_ENOMEM;
