@@ -28,7 +28,7 @@ enum {
     FINE = FINE_MAX / STEP,
     PER_DOUBLING = 8,
     CLASSES = FINE + 3 * PER_DOUBLING, /* 512 .. 1024 .. 2048 .. 4096 */
-    KEPT_SLABS = 16                    /* empty, with their pages, for what comes next */
+    KEPT_SLABS = 16 /* left by pool_trim, with their pages, for what comes next */
 };
 
 /* Of one slab. The blocks' memory holds nothing of it but the list of those that were freed. */
@@ -159,13 +159,8 @@ static struct slab *slab_take(struct pool *pool, size_t block_size) {
     return slab;
 }
 
-/* An empty one: some are kept, the others' pages go back. */
-static void slab_give(struct pool *pool, struct slab *slab) {
-    if (pool->kept_count < KEPT_SLABS && !pool->closed) {
-        pool->kept_count++;
-        list_push_back(&pool->kept, &slab->link);
-        return;
-    }
+/* An empty one goes back to the system. */
+static void slab_drop(struct pool *pool, struct slab *slab) {
     struct region *region = region_of(slab);
     slab->has_pages = false;
     pool->held--;
@@ -175,6 +170,29 @@ static void slab_give(struct pool *pool, struct slab *slab) {
     } else {
         (void)madvise(memory_of_slab(slab), SLAB_SIZE, MADV_DONTNEED);
     }
+}
+
+static void slab_give(struct pool *pool, struct slab *slab) {
+    if (pool->closed) {
+        slab_drop(pool, slab);
+    } else {
+        pool->kept_count++;
+        list_push_back(&pool->kept, &slab->link);
+    }
+}
+
+bool pool_trim(struct pool *pool, size_t max) {
+    bool more = true;
+    for (size_t i = 0; i <= max && more; i++) { /* others get in between */
+        (void)pthread_mutex_lock(&pool->mutex);
+        more = pool->kept_count > KEPT_SLABS;
+        if (more && i < max) {
+            pool->kept_count--;
+            slab_drop(pool, LIST_ITEM(list_pop_front(&pool->kept), struct slab, link));
+        }
+        (void)pthread_mutex_unlock(&pool->mutex);
+    }
+    return more;
 }
 
 /* ---------------------------------------------------------------------------- life */
@@ -210,7 +228,7 @@ void pool_close(struct pool *pool) {
     (void)pthread_mutex_lock(&pool->mutex);
     pool->closed = true;
     for (struct list_link *link; (link = list_pop_front(&pool->kept)) != NULL;) {
-        slab_give(pool, LIST_ITEM(link, struct slab, link));
+        slab_drop(pool, LIST_ITEM(link, struct slab, link));
     }
     bool unused = pool->held == 0;
     (void)pthread_mutex_unlock(&pool->mutex);

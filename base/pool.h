@@ -5,8 +5,8 @@
  *
  * The system's allocator keeps what is freed in bins of its own, and now and then goes through all of them, or
  * gives everything at its end back at once: tens of milliseconds, in whichever free happens to come then. And one
- * block that stays keeps what lies around it. Here a free touches one slab; a slab that is empty gives its pages
- * back by itself; and blocks of another kind, which stay, lie in other slabs.
+ * block that stays keeps what lies around it. Here a free touches one slab; slabs that are empty go back a few at a
+ * time, when their owner has a moment; and blocks of another kind, which stay, lie in other slabs.
  *
  * Blocks that are larger than POOL_SIZE_MAX come from mem_alloc, and with a sanitizer all do: it watches them
  * there. A block may be freed after its pool was closed. Any thread. */
@@ -41,10 +41,14 @@ size_t pool_block_size(size_t size);
  * of its blocks have moved elsewhere, its memory returns. */
 bool pool_is_sparse(const void *block, size_t size);
 
+/* Gives the pages of empty slabs back, of `max` at most, which takes some microseconds each; a few are kept for what
+ * comes next. True: there are more. Not done by pool_free, since many slabs may become empty at once. */
+bool pool_trim(struct pool *pool, size_t max);
+
 /* Bytes of the blocks in use. */
 uint64_t pool_used(struct pool *pool);
 
-/* Bytes of slabs that have blocks, or had and are kept for the next. */
+/* Bytes of slabs that have blocks, or had and are not given back. */
 uint64_t pool_held(struct pool *pool);
 
 #endif

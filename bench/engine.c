@@ -18,15 +18,17 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
-enum { BATCH = 64, READERS = 2 };
+enum { BATCH = 64, READERS = 2, PAUSE_NS = 2000000 };
 
 struct bench {
     struct kv *kv;
     size_t keys, value_size;
     uint64_t index;
     char (*order)[KEY_SIZE]; /* owned; all keys, shuffled */
-    uint64_t worst_ns;
+    uint64_t worst_ns;       /* the longest call, by what it used of the processor */
+    uint64_t slow;           /* calls that took more than PAUSE_NS by the clock */
 };
 
 /* ---------------------------------------------------------------------------- writing */
@@ -46,28 +48,35 @@ static void make_batch(struct bench *bench, struct entry *entries, size_t first,
     }
 }
 
+/* Returns how many keys. */
+static size_t put_batch(struct bench *bench, size_t first, uint8_t *value, struct timer *total) {
+    size_t count = bench->keys - first < BATCH ? bench->keys - first : BATCH;
+    struct entry entries[BATCH];
+    struct kv_result results[BATCH];
+    size_t applied;
+    make_batch(bench, entries, first, count, value);
+    struct timer start = timer_start();
+    require(kv_apply(bench->kv, entries, count, results, &applied, NULL) == 0, "apply");
+    struct timer taken = timer_since(start);
+    total->wall_ns += taken.wall_ns;
+    total->cpu_ns += taken.cpu_ns;
+    bench->worst_ns = taken.cpu_ns > bench->worst_ns ? taken.cpu_ns : bench->worst_ns;
+    bench->slow += taken.wall_ns > PAUSE_NS;
+    bench->index += count;
+    for (size_t i = 0; i < count; i++) {
+        blob_unref(entries[i].payload);
+    }
+    return count;
+}
+
 /* Puts all keys once; the time is that of kv_apply alone. */
 static void put_all(struct bench *bench, const char *name) {
     uint8_t *value = calloc(1, bench->value_size + 1);
     require(value != NULL, "out of memory");
     struct timer total = {0, 0};
-    bench->worst_ns = 0;
-    for (size_t first = 0; first < bench->keys; first += BATCH) {
-        size_t count = bench->keys - first < BATCH ? bench->keys - first : BATCH;
-        struct entry entries[BATCH];
-        struct kv_result results[BATCH];
-        size_t applied;
-        make_batch(bench, entries, first, count, value);
-        struct timer start = timer_start();
-        require(kv_apply(bench->kv, entries, count, results, &applied, NULL) == 0, "apply");
-        struct timer taken = timer_since(start);
-        total.wall_ns += taken.wall_ns;
-        total.cpu_ns += taken.cpu_ns;
-        bench->worst_ns = taken.cpu_ns > bench->worst_ns ? taken.cpu_ns : bench->worst_ns;
-        bench->index += count;
-        for (size_t i = 0; i < count; i++) {
-            blob_unref(entries[i].payload);
-        }
+    bench->worst_ns = bench->slow = 0;
+    for (size_t at = 0; at < bench->keys;) {
+        at += put_batch(bench, at, value, &total);
     }
     free(value);
     report_rate(name, bench->keys, total);
@@ -205,6 +214,86 @@ static void bench_image(const struct bench *bench, const char *dir) {
     disk_posix_close(disk);
 }
 
+struct saver {
+    struct bench *bench;
+    struct disk *disk;
+    const char *dir, *path;
+    pthread_t thread;
+    atomic_bool ended;
+};
+
+static void *saver_main(void *arg) {
+    struct saver *saver = arg;
+    struct kv_view *view;
+    struct kv_image_info info;
+    require(kv_view_open(saver->bench->kv, &view) == 0, "view");
+    require(kv_image_save(view, saver->disk, saver->dir, saver->path, (struct kv_owner){1, 0},
+                          (struct slice){0}, NULL, &info, NULL) == 0,
+            "save");
+    kv_view_close(view);
+    atomic_store(&saver->ended, true);
+    return NULL;
+}
+
+/* What the slices of an image cost the writes beside them, and these the image. By the clock a call may also wait for
+ * its processor. */
+static void bench_beside_image(struct bench *bench, const char *dir) {
+    char path[4096];
+    require((size_t)snprintf(path, sizeof(path), "%s/beside.image", dir) < sizeof(path), "path");
+    struct saver saver = {.bench = bench, .dir = dir, .path = path};
+    uint8_t *value = calloc(1, bench->value_size + 1);
+    require(value != NULL && disk_posix_open(&saver.disk) == 0, "disk");
+    struct timer total = {0, 0}, start = timer_start();
+    bench->worst_ns = bench->slow = 0;
+    require(pthread_create(&saver.thread, NULL, saver_main, &saver) == 0, "thread");
+    size_t puts = 0;
+    while (!atomic_load(&saver.ended)) {
+        puts += put_batch(bench, puts % bench->keys, value, &total);
+    }
+    (void)pthread_join(saver.thread, NULL);
+    report("image_save_beside_writes", (double)timer_since(start).wall_ns / 1e6, "ms");
+    report_rate("overwrites_beside_an_image", puts, total);
+    report_pause(bench, "worst_batch_of_64_beside_an_image_cpu");
+    report("batches_of_64_beside_an_image", (double)(puts / BATCH), "calls");
+    report("of_them_above_2_ms_by_the_clock", (double)bench->slow, "calls");
+    require(disk_remove(saver.disk, path) == 0, "remove");
+    disk_posix_close(saver.disk);
+    free(value);
+}
+
+/* Nine of ten keys, each by a command of its own: what is left lies here and there. */
+static void bench_delete_most(struct bench *bench, double before) {
+    struct timer total = {0, 0};
+    bench->worst_ns = 0;
+    bool more = true;
+    for (size_t i = 0; i < bench->keys || more; i++) {
+        struct timer start = timer_start();
+        if (i >= bench->keys) {
+            more = kv_tidy(bench->kv);
+        } else if (i % 10 != 0) {
+            struct kv_result result;
+            size_t applied;
+            const struct kv_command command = {.op = KV_DELETE,
+                                               .key = slice_of(bench->order[i], KEY_SIZE)};
+            struct entry entry = {.index = ++bench->index,
+                                  .term = 1,
+                                  .type = ENTRY_COMMAND,
+                                  .payload = kv_command_encode(&command)};
+            start = timer_start();
+            require(kv_apply(bench->kv, &entry, 1, &result, &applied, NULL) == 0, "delete");
+            blob_unref(entry.payload);
+        }
+        struct timer taken = timer_since(start);
+        total.wall_ns += taken.wall_ns;
+        total.cpu_ns += taken.cpu_ns;
+        bench->worst_ns = taken.cpu_ns > bench->worst_ns ? taken.cpu_ns : bench->worst_ns;
+    }
+    size_t left = (bench->keys + 9) / 10;
+    report_rate("keys_deleted_one_by_one", bench->keys - left, total);
+    report_pause(bench, "worst_delete_or_tidying_cpu");
+    report("resident_per_key_that_is_left", (resident_bytes() - before) / (double)left, "bytes");
+}
+
 static void bench_delete_all(struct bench *bench) {
     const struct kv_command command = {
         .op = KV_DELETE, .key = slice_of("\0", 1), .end = slice_of("\0", 1)};
@@ -231,23 +320,12 @@ static void bench_delete_all(struct bench *bench) {
 
 /* ---------------------------------------------------------------------------- all of it */
 
-static void shuffle(struct bench *bench) {
-    struct prng prng = prng_of(1);
-    bench->order = malloc(bench->keys * sizeof(bench->order[0]));
-    require(bench->order != NULL, "out of memory");
-    for (size_t i = 0; i < bench->keys; i++) {
-        size_t at = prng_below(&prng, i + 1);
-        memcpy(bench->order[i], bench->order[at], KEY_SIZE);
-        key_of((uint32_t)i, bench->order[at]);
-    }
-}
-
 int main(int count, char **arguments) {
     struct bench bench = {.keys = count > 1 ? strtoul(arguments[1], NULL, 10) : 1000000,
                           .value_size = count > 2 ? strtoul(arguments[2], NULL, 10) : 256};
     const struct kv_options options = {.hash_seed = 0x5eed};
     require(kv_open(&bench.kv, &options) == 0, "open");
-    shuffle(&bench);
+    bench.order = keys_shuffled(bench.keys);
     double before = resident_bytes();
     put_all(&bench, "inserts");
     report_pause(&bench, "worst_batch_of_64_inserts_cpu");
@@ -268,7 +346,10 @@ int main(int count, char **arguments) {
     bench_digest(&bench);
     if (count > 3) {
         bench_image(&bench, arguments[3]);
+        bench_beside_image(&bench, arguments[3]);
     }
+    bench_delete_most(&bench, before);
+    put_all(&bench, "inserts_of_what_was_deleted");
     bench_delete_all(&bench);
     report("resident_after_delete", (resident_bytes() - before) / 1e6, "MB");
     (void)malloc_trim(0);

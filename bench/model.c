@@ -19,6 +19,7 @@ struct bench {
     size_t keys, value_size;
     uint64_t index, revision;
     uint64_t worst_ns;
+    double before;              /* resident bytes without keys */
     uint8_t *value;             /* owned */
     struct kv_watches *watches; /* NULL: nobody watches */
 };
@@ -236,6 +237,33 @@ static void bench_hot_key(struct bench *bench) {
     bench_compaction(bench, "versions_of_one_key_compacted");
 }
 
+/* A lease with all keys runs out: one entry, in as many calls as it takes, and then its garbage. */
+static void make_leased(const struct bench *bench, size_t i, struct kv_command *command) {
+    make_put(bench, i, command);
+    command->lease = 1;
+}
+
+static void bench_lease(struct bench *bench) {
+    struct timer total = {0, 0};
+    const struct kv_command grant = {
+        .op = KV_LEASE_GRANT, .lease = 1, .ttl_ms = 60000, .limit = KV_LEASES_MAX};
+    const struct kv_command revoke = {.op = KV_LEASE_REVOKE, .lease = 1};
+    apply_one(bench, &grant, &total);
+    run(bench, "puts_with_a_lease", bench->keys, make_leased);
+    bench->worst_ns = 0;
+    total = (struct timer){0, 0};
+    apply_one(bench, &revoke, &total);
+    report_rate("keys_expired_with_their_lease", bench->keys, total);
+    report("worst_call_of_the_expiry_cpu", (double)bench->worst_ns / 1e3, "us");
+    total = (struct timer){0, 0};
+    struct kv_command put = {.op = KV_PUT};
+    make_hot(bench, 0, &put);
+    apply_one(bench, &put,
+              &total); /* the deletes are not of the newest revision any more: they can go */
+    bench_compaction(bench, "versions_compacted_of_a_lease");
+    report("resident_without_keys", (resident_bytes() - bench->before) / 1e6, "MB");
+}
+
 /* 10,000 watches on prefixes of which no two overlap: of keys that nobody writes, or of all that there are. */
 static void bench_watches(struct bench *bench, const char *name, bool matching) {
     static struct kv_watch watches[WATCHES];
@@ -266,7 +294,7 @@ int main(int count, char **arguments) {
     bench.value = calloc(1, bench.value_size + 8);
     require(bench.value != NULL, "out of memory");
     begin(&bench);
-    double before = resident_bytes();
+    double before = bench.before = resident_bytes();
     run(&bench, "inserts", bench.keys, make_put);
     uint64_t inserted = bench.revision;
     double once = resident_bytes();
@@ -291,6 +319,7 @@ int main(int count, char **arguments) {
     bench_watches(&bench, "overwrites_each_watched", true);
     bench_compaction(&bench, "versions_compacted_again");
     bench_hot_key(&bench);
+    bench_lease(&bench);
     kv_close(bench.kv);
     free(bench.value);
     return 0;

@@ -7,6 +7,7 @@ find_package(msgpack REQUIRED CONFIG) # the target is msgpackc
 
 pkg_check_modules(uv REQUIRED IMPORTED_TARGET libuv>=1.44)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(glib IMPORTED_TARGET glib-2.0) # a hash map to compare with, in bench/ alone
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson) # kvctl alone: JSON lines of an import
 
 # The engine "rocksdb" is a module of its own, loaded when it is asked for. Debian's package has no

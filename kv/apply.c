@@ -123,10 +123,11 @@ void batch_breathe(struct batch *batch) {
 }
 
 /* Gives back what nobody can ask for any more, up to a bound: large values cost a system call each, and
- * their pages. Not less than what the call brought in, so that it does not gather. */
+ * their pages. Not less than what the call brought in or looked at, so that it does not gather. */
 static void collect_versions(struct batch *batch) {
     uint64_t bytes = CALL_GARBAGE_BYTES + batch->bytes;
-    for (size_t versions = 0; versions < CALL_GARBAGE; versions += TURN_KEYS) {
+    size_t most = CALL_GARBAGE + batch->carried_out + batch->looked_at;
+    for (size_t versions = 0; versions < most; versions += TURN_KEYS) {
         if (versions > 0) {
             batch_breathe(batch);
         }
@@ -148,6 +149,12 @@ static bool thin(struct batch *batch) {
         return false;
     }
     return thin_some(store, TURN_KEYS / THIN_KEYS, &batch->dead);
+}
+
+/* Outside: whole slabs go back to the system. True: there are more. */
+static bool trim(const struct batch *batch) {
+    bool more = pool_trim(batch->store->pool, CALL_SLABS);
+    return pool_trim(batch->store->index.pool, CALL_SLABS) || more;
 }
 
 /* Gives back what nobody can ask for any more, up to a bound. */
@@ -297,6 +304,7 @@ static int run_turn(struct batch *batch, const struct entry *entries, struct kv_
         }
         batch->bytes += blob_slice(entries[*done].payload).size;
         (*done)++;
+        batch->carried_out++;
     }
     return 0;
 }
@@ -359,6 +367,7 @@ static int run(struct batch *batch, const struct entry *entries, size_t count,
         batch_leave(batch);
         drop_prepared(batch);
         if (ended) {
+            (void)trim(batch);
             rc = turn == UNFINISHED ? 0 : rc;
             return settled != 0 ? settled : rc;
         }
@@ -372,6 +381,7 @@ static void batch_init(struct batch *batch, struct kv *kv) {
     batch->prepared = 0;
     batch->looked_at = batch->in_turn = 0;
     batch->bytes = 0;
+    batch->carried_out = 0;
     batch->dead = NULL;
 }
 
@@ -403,5 +413,5 @@ bool kv_tidy(struct kv *kv) {
     collect(&batch);
     bool more = thin(&batch) || history_has_garbage(batch.store) || may_tidy(batch.store);
     batch_leave(&batch);
-    return more;
+    return trim(&batch) || more;
 }

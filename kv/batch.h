@@ -15,9 +15,10 @@
 enum {
     TURN_ENTRIES = 64,                    /* prepared and carried out in one turn */
     TURN_KEYS = 128,                      /* looked at in one turn */
-    CALL_KEYS = 1024,                     /* looked at in one call */
-    CALL_GARBAGE = 1024,                  /* versions looked through in one call */
+    CALL_KEYS = 512,                      /* looked at in one call */
+    CALL_GARBAGE = 512,                   /* versions looked through in one call */
     CALL_GARBAGE_BYTES = 4 * 1024 * 1024, /* of them, beside what the call's entries have */
+    CALL_SLABS = 32,                      /* of them, given back to the system in one call */
     UNFINISHED = 1 /* an effect's return: the call's work is done, the entry's is not */
 };
 
@@ -41,6 +42,7 @@ struct batch {
     unsigned looked_at;      /* keys, by what takes longer than a put */
     unsigned in_turn;        /* of them, since readers got in */
     uint64_t bytes;          /* of the entries that are complete */
+    size_t carried_out;      /* how many they are */
     struct kv_version *dead; /* owned; freed when the turn is over */
 };
 

@@ -267,7 +267,7 @@ void pin_close(struct kv *kv, struct store *store, struct pin *pin) {
         store->durable->ops->unpin(store->durable->map, pin->snapshot);
         return;
     }
-    bool open = !close_unused(kv, store, pin);
+    bool open = !close_unused(kv, store, pin), freed = open;
     while (open) {
         struct kv_version *dead = NULL;
         struct garbage *block = NULL;
@@ -286,5 +286,7 @@ void pin_close(struct kv *kv, struct store *store, struct pin *pin) {
         gate_leave_alone(kv->gate);
         dead_free(dead);
         pool_free(block, sizeof(*block));
+    }
+    while (freed && pool_trim(store->pool, 1)) {
     }
 }

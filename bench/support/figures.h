@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -75,6 +76,19 @@ static inline void key_of(uint32_t number, char *into) {
     for (int i = 0; i < KEY_SIZE; i++) {
         into[i] = digits[bits >> (4 * i) & 15];
     }
+}
+
+/* All keys of those numbers, shuffled. Returns owned, for free. */
+static inline char (*keys_shuffled(size_t count))[KEY_SIZE] {
+    struct prng prng = prng_of(1);
+    char(*keys)[KEY_SIZE] = malloc((count + 1) * sizeof(keys[0]));
+    require(keys != NULL, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        size_t at = prng_below(&prng, i + 1);
+        memcpy(keys[i], keys[at], KEY_SIZE);
+        key_of((uint32_t)i, keys[at]);
+    }
+    return keys;
 }
 
 #endif

@@ -82,9 +82,16 @@ Test(base_pool, memory_goes_back_when_slabs_are_empty) {
         cr_assert_eq(pool_used(pool), BLOCKS * 320ull);
         cr_assert_lt(pool_held(pool), BLOCKS * 320ull + BLOCKS / 204 * 256ull + 2ull * SLAB);
     }
+    bool had_slabs = has_slabs(pool);
     for (size_t i = 0; i < BLOCKS; i++) {
         give(&blocks[i]);
     }
+    if (had_slabs) {
+        cr_assert_gt(pool_held(pool), 90ull * SLAB, "not by itself");
+        cr_assert(pool_trim(pool, 10));
+        cr_assert_lt(pool_held(pool), 90ull * SLAB);
+    }
+    cr_assert(!pool_trim(pool, 1000));
     cr_assert_leq(pool_held(pool), 16ull * SLAB, "some are kept for what comes next");
     pool_close(pool);
 }
@@ -113,6 +120,7 @@ Test(base_pool, says_which_blocks_keep_a_slab_from_going) {
             blocks[i] = moved;
         }
     }
+    cr_assert(!pool_trim(pool, 1000));
     cr_assert_leq(pool_held(pool), pool_used(pool) + 20ull * SLAB, "what stays lies together");
     for (size_t i = 0; i < BLOCKS; i += 10) {
         give(&blocks[i]);
