@@ -364,7 +364,8 @@ static const char *lease_fault(const struct kv_command *command) {
         while (reader.left > 0 && kv_checkpoint_get(&reader, &checkpoint)) {
             count++;
         }
-        return !reader.failed && reader.left == 0 && count > 0 && count <= KV_CHECKPOINTS_MAX
+        bool whole = count * KV_CHECKPOINT_SIZE == command->checkpoints.size;
+        return whole && count > 0 && count <= KV_CHECKPOINTS_MAX
                    ? NULL
                    : "records: not 1 to 4096 of leases";
     }

@@ -10,7 +10,7 @@ enum {
     ANSWER_PARTS = 6, /* operation, bits, total, number, how many are inside, items */
     BIT_HELD = 1,
     BIT_MORE = 2,
-    DEPTH_MAX = LKV_TXN_DEPTH_MAX
+    DEPTH_MAX = LKV_TXN_DEPTH_MAX - 1 /* beside the outermost, which is not in the list */
 };
 
 /* ------------------------------------------------------------------ encoding */
@@ -44,43 +44,32 @@ void wire_pack_answers(msgpack_packer *packer, const struct kv_answer *answer) {
 
 /* ------------------------------------------------------------------ decoding */
 
+/* A list that `count_outer` has seen: each is an array of parts enough, and those inside follow. */
 struct answer_list {
     const msgpack_object *at;
-    uint32_t left;
     const struct wire_bytes *bytes;
 };
 
-static int read_answers(struct answer_list *list, uint64_t count, unsigned depth,
-                        struct kv_answer *into);
+static int read_answers(struct answer_list *list, uint64_t count, struct kv_answer *into);
 
-static int read_answer(struct answer_list *list, unsigned depth, struct kv_answer *out) {
-    const msgpack_object *parts;
-    uint32_t count;
-    uint64_t op, bits, number, inside;
-    bool good = list->left > 0 && wire_as_array(list->at, &parts, &count) &&
-                count >= ANSWER_PARTS && wire_as_number(&parts[0], &op) &&
-                wire_as_number(&parts[1], &bits) && wire_as_number(&parts[2], &out->total) &&
-                wire_as_number(&parts[3], &number) && wire_as_number(&parts[4], &inside);
-    if (!good) {
+static int read_answer(struct answer_list *list, struct kv_answer *out) {
+    const msgpack_object *parts = list->at++->via.array.ptr;
+    uint64_t op, bits, number, inside = parts[4].via.u64;
+    if (!wire_as_number(&parts[0], &op) || !wire_as_number(&parts[1], &bits) ||
+        !wire_as_number(&parts[2], &out->total) || !wire_as_number(&parts[3], &number)) {
         return LKV_EPROTOCOL;
     }
     out->op = (enum kv_op)(op < INT32_MAX ? op : INT32_MAX);
     out->held = (bits & BIT_HELD) != 0;
     out->more = (bits & BIT_MORE) != 0;
     out->number = (int64_t)number;
-    list->at++;
-    list->left--;
     int rc = wire_read_items(&parts[5], list->bytes, &out->items, &out->count);
-    return rc == 0 ? read_answers(list, inside, depth + 1, out) : rc;
+    return rc == 0 ? read_answers(list, inside, out) : rc;
 }
 
-static int read_answers(struct answer_list *list, uint64_t count, unsigned depth,
-                        struct kv_answer *into) {
+static int read_answers(struct answer_list *list, uint64_t count, struct kv_answer *into) {
     if (count == 0) {
         return 0;
-    }
-    if (count > list->left || depth > DEPTH_MAX) {
-        return LKV_EPROTOCOL;
     }
     into->answers = mem_calloc((size_t)count, sizeof(*into->answers));
     if (into->answers == NULL) {
@@ -88,7 +77,7 @@ static int read_answers(struct answer_list *list, uint64_t count, unsigned depth
     }
     int rc = 0;
     while (rc == 0 && into->answer_count < count) {
-        rc = read_answer(list, depth, &into->answers[into->answer_count++]);
+        rc = read_answer(list, &into->answers[into->answer_count++]);
     }
     return rc;
 }
@@ -124,9 +113,9 @@ static bool count_outer(const msgpack_object *at, uint32_t left, uint64_t *count
 int wire_read_answers(const msgpack_object *object, const struct wire_bytes *bytes,
                       struct lkv_msg *reply) {
     struct answer_list list = {.bytes = bytes};
+    uint32_t size;
     uint64_t count;
-    if (reply->answer != NULL || !wire_as_array(object, &list.at, &list.left) ||
-        !count_outer(list.at, list.left, &count)) {
+    if (!wire_as_array(object, &list.at, &size) || !count_outer(list.at, size, &count)) {
         return LKV_EPROTOCOL;
     }
     reply->answer = mem_calloc(1, sizeof(*reply->answer));
@@ -134,5 +123,5 @@ int wire_read_answers(const msgpack_object *object, const struct wire_bytes *byt
         return LKV_ENOMEM;
     }
     reply->answer->op = KV_TXN;
-    return read_answers(&list, count, 1, reply->answer);
+    return read_answers(&list, count, reply->answer);
 }

@@ -345,15 +345,13 @@ static bool read_lease(const msgpack_object *object, struct lkv_lease *out) {
     return good;
 }
 
-static int read_leases(const msgpack_object *object, struct lkv_msg *reply) {
-    const msgpack_object *at;
-    uint32_t count;
-    if (!wire_as_array(object, &at, &count) || reply->leases != NULL) {
+static int read_leases(const msgpack_object_array *list, struct lkv_msg *reply) {
+    if (reply->leases != NULL) {
         return LKV_EPROTOCOL;
     }
-    int rc = msg_reserve_leases(reply, count);
-    for (; rc == 0 && reply->lease_count < count; reply->lease_count++) {
-        if (!read_lease(&at[reply->lease_count], &reply->leases[reply->lease_count])) {
+    int rc = msg_reserve_leases(reply, list->size);
+    for (; rc == 0 && reply->lease_count < list->size; reply->lease_count++) {
+        if (!read_lease(&list->ptr[reply->lease_count], &reply->leases[reply->lease_count])) {
             rc = LKV_EPROTOCOL;
             break;
         }
@@ -422,7 +420,7 @@ static int read_pair(const msgpack_object_kv *pair, struct slice frame, struct l
         return read_records(&pair->val, frame, reply);
     }
     if (slice_equal(name, slice_text(leases_name)) && pair->val.type == MSGPACK_OBJECT_ARRAY) {
-        return read_leases(&pair->val, reply);
+        return read_leases(&pair->val.via.array, reply);
     }
     if (slice_equal(name, slice_text(answers_name))) {
         return read_answers(&pair->val, frame, reply);

@@ -27,9 +27,9 @@ static void encode_header(uint8_t header[HEADER_SIZE]) {
 int own_writer_open(struct own_writer *writer, struct disk *disk, const char *path,
                     struct reason *why) {
     uint8_t header[HEADER_SIZE];
+    encode_header(header);
     struct slice part = slice_of(header, sizeof(header));
     *writer = (struct own_writer){.at = HEADER_SIZE, .chunk = mem_alloc(OWN_CHUNK_MAX)};
-    encode_header(header);
     writer->crc = crc32c(0, part);
     int rc = writer->chunk != NULL
                  ? disk_open(disk, path, DISK_WRITE | DISK_CREATE | DISK_TRUNCATE, &writer->file)

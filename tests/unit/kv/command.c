@@ -1,4 +1,5 @@
 #include "kv/command.h"
+#include "base/buffer.h"
 
 #include "base/crc.h"
 #include "base/cursor.h"
@@ -112,6 +113,37 @@ Test(kv_command, encodes_and_decodes_the_golden_bytes_of_leases) {
     struct kv_checkpoint record;
     cr_assert(kv_checkpoint_get(&reader, &record) && reader.left == 0);
     cr_assert(record.id == 7 && record.granted == 9 && record.remaining_ms == 300);
+}
+
+static void check_checkpoint(struct slice records, int expected) {
+    const struct kv_command command = {.op = KV_LEASE_CHECKPOINT, .checkpoints = records};
+    struct blob *blob = kv_command_encode(&command);
+    struct kv_command back;
+    struct reason why = {{0}};
+    cr_assert_eq(kv_command_decode(blob_slice(blob), &back, &why), expected, "%zu", records.size);
+    cr_assert(expected == 0 || strstr(why.text, "not 1 to 4096") != NULL, "%s", why.text);
+    blob_unref(blob);
+}
+
+Test(kv_command, a_checkpoint_has_1_to_4096_whole_records) {
+    struct buffer records;
+    buffer_init(&records);
+    const struct kv_checkpoint record = {.id = 7, .granted = 9, .remaining_ms = 300};
+    const struct kv_checkpoint none = {.id = 0, .granted = 9};
+    for (size_t i = 0; i < KV_CHECKPOINTS_MAX + 1; i++) {
+        kv_checkpoint_put(&records, &record);
+    }
+    size_t whole = (size_t)KV_CHECKPOINTS_MAX * KV_CHECKPOINT_SIZE;
+    check_checkpoint(slice_of(records.data, whole), 0);
+    check_checkpoint(slice_of(records.data, KV_CHECKPOINT_SIZE), 0);
+    const size_t sizes[] = {0, 1, 16, KV_CHECKPOINT_SIZE + 8, whole - 1, records.size};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        check_checkpoint(slice_of(records.data, sizes[i]), LKV_EPROTOCOL);
+    }
+    records.size = KV_CHECKPOINT_SIZE;
+    kv_checkpoint_put(&records, &none); /* the last one is of no lease */
+    check_checkpoint(buffer_slice(&records), LKV_EPROTOCOL);
+    buffer_fini(&records);
 }
 
 static const uint8_t golden_compact[] = {

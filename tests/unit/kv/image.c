@@ -102,6 +102,31 @@ static int check(struct sim_disk *sim) {
     return rc;
 }
 
+Test(kv_image, the_header_alone_says_whose_it_is_and_where_it_stands) {
+    struct sim_disk *sim = new_disk();
+    struct disk *disk = sim_disk_seam(sim);
+    struct feed feed = small_state(1);
+    struct kv_image_info whole, header;
+    struct reason why = {{0}};
+    cr_assert_eq(kv_image_header(disk, path, FEATURE_LEVEL, &header, &why), LKV_ENOENT);
+    cr_assert(strstr(why.text, path) != NULL, "%s", why.text);
+    cr_assert_eq(save(feed.kv, sim), 0);
+    cr_assert_eq(kv_image_check(disk, path, &whole, NULL, NULL), 0);
+    int rc = -1;
+    for (uint64_t n = 0; rc != 0; n++) {
+        sim_disk_fail(sim, SIM_ANY, n, LKV_EIO, false);
+        rc = kv_image_header(disk, path, FEATURE_LEVEL, &header, &why);
+        cr_assert(rc == 0 || rc == LKV_EIO, "call %zu: %d", (size_t)n, rc);
+        sim_disk_heal(sim);
+        cr_assert_eq(sim_disk_open_files(sim), 0);
+    }
+    cr_assert_eq(memcmp(&header.stamp, &whole.stamp, sizeof(header.stamp)), 0);
+    cr_assert(sim_disk_cut_file(sim, path, 9));
+    cr_assert_eq(kv_image_header(disk, path, FEATURE_LEVEL, &header, &why), LKV_EDAMAGED);
+    feed_close(&feed);
+    sim_disk_free(sim);
+}
+
 static bool exists(const struct sim_disk *sim, const char *name) {
     struct slice bytes;
     return sim_disk_peek(sim, name, &bytes);

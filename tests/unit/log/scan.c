@@ -132,3 +132,25 @@ Test(log_scan, reports_other_errors_from_wherever_they_come) {
     sim_disk_fail(sim, SIM_READ, 0, LKV_EPERM, false);
     cr_assert_eq(log_scan_all_zero(&scan, LOG_BLOCK + 2 * WINDOW, &zero), LKV_EPERM);
 }
+
+/* The first record again, after the window has gone on; its payload cannot be read, or is another one. */
+Test(log_scan, an_entry_is_read_whole_or_not_at_all) {
+    struct log_scan_item first, item;
+    struct entry entry = {0};
+    bool intact = false;
+    begin(FORGE_CAPACITY);
+    cr_assert_eq(log_scan_next(&scan, &first), 1);
+    for (uint64_t index = 2; index <= RECORDS; index++) {
+        cr_assert_eq(log_scan_next(&scan, &item), 1);
+    }
+    sim_disk_fail(sim, SIM_READ, 0, LKV_EPERM, false);
+    cr_assert_eq(log_scan_entry(&scan, &first, &entry, &intact), LKV_EPERM);
+    cr_assert_null(entry.payload);
+    cr_assert_eq(log_scan_entry(&scan, &first, &entry, &intact), 0);
+    cr_assert(intact && entry.index == 1 && entry.payload->size == FORGE_PAYLOAD);
+    blob_unref(entry.payload);
+    first.header.payload_crc ^= 1;
+    entry = (struct entry){0};
+    cr_assert_eq(log_scan_entry(&scan, &first, &entry, &intact), 0);
+    cr_assert(!intact && entry.payload == NULL);
+}
