@@ -16,7 +16,24 @@ start_slow() {
 }
 read_all() { "$KVCTL" --endpoints "127.0.0.1:$(port "$1")" get --prefix x/ -o json; }
 
-say "X-A3: one key is written by eight clients while nodes are killed: its version counts the writes"
+# count_up CLIENT UNTIL_MS: adds one by compare and set, again and again; a line for each that was done or is unknown.
+count_up() {
+    local now value rev status
+    touch "$T/done.$1" "$T/unknown.$1"
+    while [[ $(now_ms) -lt $2 ]]; do
+        now=$("$KVCTL" --endpoints "$cluster" --timeout 5s get counter -o json 2>/dev/null) || continue
+        value=$(field value <<<"$now")
+        rev=$(field mod_rev <<<"$now")
+        status=0
+        "$KVCTL" --endpoints "$cluster" --timeout 5s put counter $((value + 1)) --if-rev "$rev" &>/dev/null || status=$?
+        case $status in
+        0) echo >>"$T/done.$1" ;;
+        6) echo >>"$T/unknown.$1" ;;
+        esac
+    done
+}
+
+say "X-A3: one key is written by eight clients while nodes are killed: its version counts the writes; and so does a counter"
 for id in n1 n2 n3; do start_slow "$id"; done
 await_leader
 "$KVCTL" --endpoints "$cluster" --timeout 20s bench mixed --reads 20 --clients 8 --keys 1 --duration "${seconds}s" \
@@ -24,6 +41,13 @@ await_leader
 load=$!
 others+=("$load")
 end=$(($(now_ms) + (seconds - 1) * 1000))
+"$KVCTL" --endpoints "$cluster" --timeout 20s put counter 0 >/dev/null
+counters=()
+for client in 1 2 3 4 5 6 7 8; do
+    count_up "$client" "$end" &
+    counters+=("$!")
+    others+=("$!")
+done
 while [[ $(now_ms) -lt $end ]]; do
     sleep 1
     victim=n$((RANDOM % 3 + 1))
@@ -33,7 +57,13 @@ done
 status=0
 wait "$load" || status=$?
 [[ $status -eq 0 || $status -eq 6 ]] || fail "the load ended with $status"
+wait "${counters[@]}"
 await_leader
+counted=$("$KVCTL" --endpoints "$cluster" --timeout 20s get counter)
+acknowledged=$(cat "$T"/done.* | wc -l)
+unknown=$(cat "$T"/unknown.* | wc -l)
+say "counter=$counted done=$acknowledged unknown=$unknown"
+[[ $acknowledged -gt 0 && $counted -ge $acknowledged && $counted -le $((acknowledged + unknown)) ]] || fail "the counter is wrong"
 "$KVCTL" --endpoints "$cluster" --timeout 20s get --prefix x/ -o json |
     sed 's/.*"key":"\([^"]*\)".*"version":"\([0-9]*\)".*/\1\t\2/' >"$T/versions"
 say "$(cat "$T/bench.json")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# X-C2, S27: a leader on a full disk hands over to one with room; three full disks leave reads and deletes;
+# X-C2, S27: a leader on a full disk hands over to one with room; three full disks leave reads, deletes and compactions;
 # with room again everything goes on by itself.
 # shellcheck source=tests/cluster/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -54,6 +54,9 @@ done
 expect 0 "$K" --endpoints "$cluster" get kept
 for i in $(seq 10); do expect 0 "$K" --endpoints "$cluster" --timeout 5s del "after/$i"; done
 expect 1 "$K" --endpoints "$cluster" get after/1
+expect 0 "$K" --endpoints "$cluster" --timeout 5s compact 10
+compacted() { ! "$K" --endpoints "$cluster" --timeout 5s get kept --rev 5 >/dev/null 2>"$T/stderr" && grep -q compacted "$T/stderr"; }
+within 10 compacted || fail "revision 5 is still there: $(cat "$T/stderr")"
 for id in n1 n2 n3; do rm "$T/$id/ballast"; done
 within 10 put again 1 || fail "with room again puts are refused: $(cat "$T/stderr")"
 check_agreement

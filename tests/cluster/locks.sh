@@ -40,6 +40,21 @@ wait "$paused" || status=$?
 same "$status" 1 "a lock that was lost:"
 grep -q "lock lost" "$T/err" || fail "it was not told: $(cat "$T/err")"
 
+# X-I9: the holder goes on, and nobody answers it any more: its connections stay, and are silent.
+"$KVCTL" --endpoints "$cluster" lock /jobs/c --ttl 1s -- bash -c "echo in >$T/third; exec sleep 60" 2>"$T/err3" &
+alone=$!
+others+=("$alone")
+until [[ -s $T/third ]]; do sleep 0.05; done
+for id in n1 n2 n3; do kill -STOP "${pid[$id]}"; done
+gone() { ! kill -0 "$alone" 2>/dev/null; }
+within 20 gone || fail "the holder goes on although nobody answers it"
+for id in n1 n2 n3; do kill -CONT "${pid[$id]}"; done
+status=0
+wait "$alone" || status=$?
+same "$status" 1 "a lock that was lost in a black hole:"
+grep -q "lock lost" "$T/err3" || fail "it was not told: $(cat "$T/err3")"
+await_leader
+
 ctl elect /svc/primary n1:80 -- bash -c "until [[ -e $T/seen ]]; do sleep 0.05; done" &
 leads=$!
 same "$(ctl elect --observe /svc/primary | cut -d' ' -f1)" "n1:80" "who leads:"

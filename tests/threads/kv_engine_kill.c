@@ -1,11 +1,13 @@
-/* S21: the process is killed at a call that changes the disk, at one after the other of them, while increments are
- * applied in a session. Whatever is there at the next start is the state after some entry, and with the rest of
- * the log each increment has happened exactly once.
+/* S21, C15: the process is killed at a call that changes the disk, at one after the other of them, while transactions
+ * that increment two keys are applied in a session. Whatever is there at the next start is the state after some
+ * entry, with both increments of each transaction or neither, and with the rest of the log each has happened
+ * exactly once.
  *
  * What is killed and what looks afterwards are children: the engine's threads do not survive a fork. */
 #define _GNU_SOURCE
 #include "base/feature.h"
 #include "kv/command.h"
+#include "kv/txn.h"
 #include "tests/support/map_home.h"
 
 #include <dlfcn.h>
@@ -77,6 +79,32 @@ EXPORTED int unlink(const char *path) {
 
 /* ---------------------------------------------------------------------------- the log */
 
+/* Increments "n" and "z", and has what lies between them, large, in the middle. */
+static struct blob *increment(uint64_t index) {
+    static const char value[VALUE_SIZE];
+    const struct kv_step steps[] = {
+        {.op = KV_ADD, .key = slice_text("n"), .delta = 1},
+        {.op = KV_PUT, .key = slice_text("o"), .value = slice_of(value, sizeof(value))},
+        {.op = KV_ADD, .key = slice_text("z"), .delta = 1}};
+    struct kv_txn txn;
+    struct buffer program;
+    kv_txn_init(&txn);
+    buffer_init(&program);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        kv_txn_step(&txn, true, &steps[i]);
+    }
+    kv_txn_write(&txn, &program);
+    const struct kv_command command = {.op = KV_TXN,
+                                       .txn = buffer_slice(&program),
+                                       .session = 2,
+                                       .seq = index,
+                                       .acked_below = index > 20 ? index - 20 : 1};
+    struct blob *payload = kv_command_encode(&command);
+    kv_txn_fini(&txn);
+    buffer_fini(&program);
+    return payload;
+}
+
 /* 1: history, 2: the session; then increments, each in the session and beside a large value. */
 static struct blob *payload_of(uint64_t index) {
     static const char value[VALUE_SIZE];
@@ -85,13 +113,9 @@ static struct blob *payload_of(uint64_t index) {
         return feature_encode(KV_LEVEL_HISTORY);
     }
     if (index >= FIRST && index % 2 == 1) {
-        command = (struct kv_command){.op = KV_ADD,
-                                      .key = slice_text("n"),
-                                      .delta = 1,
-                                      .session = 2,
-                                      .seq = index,
-                                      .acked_below = index > 20 ? index - 20 : 1};
-    } else if (index >= FIRST) {
+        return increment(index);
+    }
+    if (index >= FIRST) {
         command = (struct kv_command){
             .op = KV_PUT, .key = slice_text("large"), .value = slice_of(value, sizeof(value))};
     }
@@ -127,15 +151,20 @@ static void apply(struct kv *kv, uint64_t index) {
         rc = kv_apply(kv, &entry, 1, &result, &applied, NULL);
     }
     MAP_HOME_REQUIRE(rc == 0 && result.rc == 0 && !result.repeated);
+    kv_result_fini(&result);
     blob_unref(entry.payload);
 }
 
-static long long counter(struct kv *kv) {
+static long long counter(struct kv *kv, const char *key) {
     char text[32] = "0";
     size_t size;
-    int rc = kv_get_copy(kv, slice_text("n"), text, sizeof(text) - 1, &size);
+    int rc = kv_get_copy(kv, slice_text(key), text, sizeof(text) - 1, &size);
     MAP_HOME_REQUIRE(rc == 0 || rc == LKV_ENOTFOUND);
     return atoll(text);
+}
+
+static bool counts(struct kv *kv, long long wanted) {
+    return counter(kv, "n") == wanted && counter(kv, "z") == wanted;
 }
 
 /* ---------------------------------------------------------------------------- children */
@@ -161,11 +190,11 @@ static void look(struct map_home *home, int calls) {
     struct kv *kv = open_home(home);
     struct kv_stamp stamp;
     kv_stamp(kv, &stamp);
-    MAP_HOME_REQUIRE(counter(kv) == increments(stamp.index));
+    MAP_HOME_REQUIRE(counts(kv, increments(stamp.index)));
     for (uint64_t index = stamp.index + 1; index <= ENTRIES; index++) {
         apply(kv, index);
     }
-    MAP_HOME_REQUIRE(counter(kv) == increments(ENTRIES));
+    MAP_HOME_REQUIRE(counts(kv, increments(ENTRIES)));
     kv_close(kv);
 }
 

@@ -54,7 +54,7 @@ static void expect_at(struct kv_pin *pin, const char *key, const char *value) {
     kv_item_release(&item);
 }
 
-Test(kv_pinned, C16_a_pin_shows_its_revision_whatever_is_written_and_compacted) {
+Test(kv_pinned, c16_a_pin_shows_its_revision_whatever_is_written_and_compacted) {
     struct feed feed = feed_open_history(1);
     must_put(&feed, "a", "1");
     must_put(&feed, "b", "2"); /* revision 3 */

@@ -98,7 +98,7 @@ Test(lib_node_reads, the_total_counts_what_filters_take_out) {
     lkv_msg_free(msg);
 }
 
-Test(lib_node_reads, C7_the_newest_revision_is_kept_and_the_next_one_is_of_the_future) {
+Test(lib_node_reads, c7_the_newest_revision_is_kept_and_the_next_one_is_of_the_future) {
     fill();
     struct lkv *const handles[] = {db, remote};
     for (size_t i = 0; i < 2; i++) {
@@ -173,7 +173,7 @@ static void expect_walk(struct lkv_view *view, int flags, const char *keys) {
     lkv_iter_close(iter);
 }
 
-Test(lib_node_reads, C16_a_view_shows_its_revision_until_it_is_closed) {
+Test(lib_node_reads, c16_a_view_shows_its_revision_until_it_is_closed) {
     struct lkv *const handles[] = {db, remote};
     for (size_t i = 0; i < 2; i++) {
         struct lkv_view *view;

@@ -107,7 +107,7 @@ Test(lib_node_writes, conditions_and_what_was_there_before) {
     }
 }
 
-Test(lib_node_writes, C5_a_counter) {
+Test(lib_node_writes, c5_a_counter) {
     for (int i = 0; i < 2; i++) {
         db = handles[i];
         delete_all();
@@ -127,7 +127,7 @@ Test(lib_node_writes, C5_a_counter) {
     }
 }
 
-Test(lib_node_writes, C9_what_is_compacted_cannot_be_read) {
+Test(lib_node_writes, c9_what_is_compacted_cannot_be_read) {
     for (int i = 0; i < 2; i++) {
         db = handles[i];
         uint64_t first, last;
@@ -266,7 +266,7 @@ static void check_then(const struct lkv_msg *msg, uint64_t rev) {
     cr_expect(!lkv_msg_answer(msg, 4, &past));
 }
 
-Test(lib_node_writes, C15_a_transaction_is_carried_out_as_one) {
+Test(lib_node_writes, c15_a_transaction_is_carried_out_as_one) {
     for (int i = 0; i < 2; i++) {
         db = handles[i];
         delete_all();
@@ -287,7 +287,7 @@ Test(lib_node_writes, C15_a_transaction_is_carried_out_as_one) {
     }
 }
 
-Test(lib_node_writes, C15_what_cannot_be_carried_out_changes_nothing) {
+Test(lib_node_writes, c15_what_cannot_be_carried_out_changes_nothing) {
     for (int i = 0; i < 2; i++) {
         db = handles[i];
         delete_all();

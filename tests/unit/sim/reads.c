@@ -41,7 +41,7 @@ static void run_through_deaths(struct play *play) {
     sim_world_run_ms(play->world, 1000);
 }
 
-Test(sim_reads, C7_what_is_kept_is_read_as_it_was_and_the_rest_refused) {
+Test(sim_reads, c7_what_is_kept_is_read_as_it_was_and_the_rest_refused) {
     struct play play = begin(410, 2, 700, 0);
     run_through_deaths(&play);
     struct sim_counts counts = play.world->counts;
@@ -53,7 +53,7 @@ Test(sim_reads, C7_what_is_kept_is_read_as_it_was_and_the_rest_refused) {
     play_end(&play);
 }
 
-Test(sim_reads, C7_below_the_level_of_history_the_newest_revision_is_kept) {
+Test(sim_reads, c7_below_the_level_of_history_the_newest_revision_is_kept) {
     struct play play = begin(411, 1, 700, 0);
     run_through_deaths(&play);
     cr_expect_gt(play.world->counts.past_refusals, 1000);
@@ -63,7 +63,7 @@ Test(sim_reads, C7_below_the_level_of_history_the_newest_revision_is_kept) {
 }
 
 /* Every page that follows is of the first one's revision, and nothing else than that is right. */
-Test(sim_reads, C16_pages_are_of_one_revision_under_writes) {
+Test(sim_reads, c16_pages_are_of_one_revision_under_writes) {
     struct play play = begin(412, 2, 400, 0);
     sim_load_start(play.world);
     sim_world_run_ms(play.world, 8000);
@@ -82,7 +82,7 @@ static bool holds_views(const struct play *play) {
 }
 
 /* Below the level of history every write compacts what was before it, and leaves the views. */
-Test(sim_reads, C16_iterators_are_of_one_revision_under_writes_and_compaction) {
+Test(sim_reads, c16_iterators_are_of_one_revision_under_writes_and_compaction) {
     struct play play = begin(413, 1, 600, 600);
     sim_load_start(play.world);
     sim_world_run_ms(play.world, 8000);
@@ -96,7 +96,7 @@ Test(sim_reads, C16_iterators_are_of_one_revision_under_writes_and_compaction) {
     play_end(&play);
 }
 
-Test(sim_reads, C16_views_live_through_deaths_and_images) {
+Test(sim_reads, c16_views_live_through_deaths_and_images) {
     struct play play = begin(414, 2, 700, 700);
     run_through_deaths(&play);
     struct sim_counts counts = play.world->counts;

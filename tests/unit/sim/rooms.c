@@ -1,4 +1,5 @@
 /* Rule 15: disks that fill up while everything goes on. */
+#include "lib/node.h"
 #include "tests/unit/sim/play.h"
 
 enum { REFUSED = 1 + LKV_NOT_DONE, DONE = 1 + LKV_DONE };
@@ -116,4 +117,79 @@ Test(sim_rooms, x_c2_a_leader_short_of_room_hands_over_before_it_is_full) {
     cr_expect_eq(full->node->room, RAFT_ROOM_FREE);
     play_agree(&play);
     play_end(&play);
+}
+
+/* ------------------------------------------------------------------ compaction */
+
+static void on_compacted(struct request *request) {
+    *(int *)request->owner = request->reply->rc;
+}
+
+/* What a program's own compaction answers; 1: nothing within two seconds. */
+static int compact(struct play *play, struct sim_node *node, uint64_t revision) {
+    const struct kv_command command = {.op = KV_COMPACT, .revision = revision};
+    struct request *request = request_new(REQUEST_WRITE);
+    int rc = 1;
+    request->command = kv_command_encode(&command);
+    request->level = (uint8_t)kv_command_level(&command);
+    request->on_finish = on_compacted;
+    request->owner = &rc;
+    request->deadline_ns = node_now(node->node) + 1500 * MS_NS;
+    cr_assert_eq(node_submit(&node->node->handle, request), 0);
+    sim_world_run_ms(play->world, 2000);
+    return rc;
+}
+
+static struct kv_stats stats_of(const struct sim_node *node) {
+    struct kv_stats stats;
+    kv_stats(node->node->kv, &stats);
+    return stats;
+}
+
+/* The room that is kept for deletes is there for compactions too: a program's, and the leader's own. */
+static void compacts_without_room(uint64_t seed, size_t nodes) {
+    struct sim_plan plan = plan_of(seed, nodes);
+    plan.history_revisions = 40;
+    plan.history_ms = plan.history_bytes = 0;
+    struct play play = play_begin(&plan);
+    (void)play_leader(&play, 3000);
+    for (uint32_t i = 0; i < 50; i++) {
+        play_put(&play, i);
+    }
+    sim_world_run_ms(play.world, 500);
+    for (size_t i = 0; i < nodes; i++) {
+        sim_disk_fill(&play.world->nodes[i], 0);
+    }
+    cr_assert(put_until_refused(&play));
+    struct sim_node *leader = play_leader(&play, 1000);
+    struct kv_stats before = stats_of(leader);
+    cr_assert_lt(before.kept_from + 5, before.revision);
+    cr_expect_eq(compact(&play, leader, before.kept_from + 5), 0);
+    cr_expect_eq(stats_of(leader).kept_from, before.kept_from + 5);
+    cr_expect_eq(try_once(&play, SIM_PUT), REFUSED, "there is no room still");
+    for (uint32_t key = 0; key < 50; key++) { /* each delete is a revision more */
+        int done = 0;
+        sim_submit(leader, SIM_DELETE, key, 0, &done);
+        sim_world_run_ms(play.world, 50);
+    }
+    sim_world_run_ms(play.world, 1000);
+    struct kv_stats after = stats_of(leader);
+    cr_expect_gt(after.revision, before.revision + 30);
+    cr_expect_gt(after.kept_from, before.kept_from + 10, "the leader compacts by itself");
+    cr_expect_neq(leader->node->room, RAFT_ROOM_FREE);
+    for (size_t i = 0; i < nodes; i++) {
+        empty(&play.world->nodes[i]);
+    }
+    sim_world_run_ms(play.world, 3000);
+    cr_expect_eq(try_once(&play, SIM_PUT), DONE);
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_rooms, rule_15_one_node_on_a_full_disk_compacts_its_history) {
+    compacts_without_room(74, 1);
+}
+
+Test(sim_rooms, rule_15_a_cluster_on_full_disks_compacts_its_history) {
+    compacts_without_room(75, 3);
 }

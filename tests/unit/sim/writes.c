@@ -33,7 +33,7 @@ static void run_through_deaths(struct play *play) {
     sim_world_run_ms(play->world, 1000);
 }
 
-Test(sim_writes, C2_C15_each_is_carried_out_as_one_or_not_at_all) {
+Test(sim_writes, c2_c15_each_is_carried_out_as_one_or_not_at_all) {
     struct play play = begin(420, 0);
     run_through_deaths(&play);
     for (size_t shape = 0; shape < 9; shape++) {
@@ -46,7 +46,7 @@ Test(sim_writes, C2_C15_each_is_carried_out_as_one_or_not_at_all) {
 }
 
 /* C5, S19: the model adds each step once, and what is repeated finds the first answer. */
-Test(sim_writes, C5_s19_counters_are_exact_however_often_they_are_sent) {
+Test(sim_writes, c5_s19_counters_are_exact_however_often_they_are_sent) {
     struct play play = begin(421, 900);
     run_through_deaths(&play);
     cr_expect_gt(play.world->counts.writes[5], 100, "adds");
