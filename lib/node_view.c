@@ -10,12 +10,11 @@
 
 #include "base/mem.h"
 
-enum { VIEWS_MAX = LKV_VIEWS_MAX };
-
 struct node_view {
     struct list_link link; /* of the node's views */
     uint64_t id;
-    struct kv_pin *pin; /* owned */
+    uint64_t connection; /* that has opened it; 0: this handle */
+    struct kv_pin *pin;  /* owned */
     uint64_t expires_ns;
     unsigned users; /* pages that are being read on another thread, and the list */
 };
@@ -125,6 +124,26 @@ int node_view_range(struct node_view *view, const struct kv_query *query, struct
 
 /* ------------------------------------------------------------------ opening and closing */
 
+/* So that one client leaves room for others; 0: it may have another one. One whose connection breaks begins anew, since
+ * its views stay until their time is over. */
+static int check_quota(const struct node *node, uint64_t connection, struct lkv_msg *reply) {
+    size_t count = 0;
+    for (const struct list_link *at = node->views.next; at != &node->views; at = at->next) {
+        count += LIST_ITEM(at, struct node_view, link)->connection == connection;
+    }
+    if (node->view_count >= LKV_VIEWS_MAX) {
+        msg_set_rc(reply, LKV_EBUSY, "%s has %zu views open, at most %d", node->options.id,
+                   node->view_count, LKV_VIEWS_MAX);
+        return LKV_EBUSY;
+    }
+    if (connection != 0 && count >= LKV_CONNECTION_VIEWS_MAX) {
+        msg_set_rc(reply, LKV_EBUSY, "this connection has %zu views open at %s, at most %d", count,
+                   node->options.id, LKV_CONNECTION_VIEWS_MAX);
+        return LKV_EBUSY;
+    }
+    return 0;
+}
+
 static void add(struct node *node, struct node_view *view, uint64_t age_ms) {
     do {
         view->id = loop_random(node->world.loop);
@@ -140,8 +159,7 @@ static void add(struct node *node, struct node_view *view, uint64_t age_ms) {
 
 void node_view_open(struct node *node, struct request *request) {
     struct lkv_msg *reply = request->reply;
-    if (node->view_count == VIEWS_MAX) {
-        msg_set_rc(reply, LKV_EBUSY, "%s has %d views open", node->options.id, VIEWS_MAX);
+    if (check_quota(node, request->connection, reply) != 0) {
         return;
     }
     struct node_view *view = mem_calloc(1, sizeof(*view));
@@ -157,6 +175,7 @@ void node_view_open(struct node *node, struct request *request) {
         node_read_not_kept(reply, rc, request->select.rev, &stamp);
         return;
     }
+    view->connection = request->connection;
     add(node, view, request->view_age_ms);
     msg_set_u64(reply, "rev", kv_pin_revision(view->pin));
     msg_set_u64(reply, "view", view->id);

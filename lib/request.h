@@ -56,6 +56,7 @@ struct request {
     struct read_select select; /* REQUEST_GET: of its numbers the revision only; REQUEST_RANGE */
     uint64_t view_age_ms;      /* REQUEST_VIEW_OPEN */
     uint64_t view;             /* REQUEST_VIEW_CLOSE */
+    uint64_t connection;       /* REQUEST_VIEW_OPEN: that asks for it; 0: this handle's own */
     struct blob *bytes;        /* owned; what key and end point into (reads) */
     struct slice key, end;     /* REQUEST_GET: key; REQUEST_RANGE, REQUEST_WATCH: [key, end) */
     struct blob *command;      /* owned; REQUEST_WRITE */

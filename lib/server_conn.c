@@ -194,6 +194,7 @@ static int submit(struct server_conn *conn, const struct wire_call *call, struct
     request->owner = conn;
     request->place = request->op == REQUEST_APPEND ? &conn->appends : NULL;
     request->tag = (void *)(uintptr_t)call->number;
+    request->connection = conn->number;
     if (request->op == REQUEST_WATCH && !admit_watch(conn, request)) {
         request_free(request);
         return reason_set(why, LKV_EBUSY, "this connection has %d watches already", WATCHES_MAX);
@@ -324,6 +325,7 @@ struct server_conn *server_conn_new(struct server *server, struct net_conn *net)
     }
     conn->server = server;
     conn->net = net;
+    conn->number = ++server->conns_seen;
     conn->taken_bytes = UINT64_MAX;
     conn->refused_rc = LKV_ENOLEADER;
     wire_input_init(&conn->input);

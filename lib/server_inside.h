@@ -33,6 +33,7 @@ struct server {
     struct list_link resumable;   /* conns to go on reading, by their `resume` */
     size_t conn_count;            /* open ones */
     size_t conns_alive;           /* with those that only wait for their requests */
+    uint64_t conns_seen;          /* numbers them, from 1 */
     size_t input_bytes;           /* kept in all inputs */
     size_t output_bytes;    /* queued in all outputs, as last counted: never less than it is */
     uint64_t counted_at_ns; /* all of them */
@@ -44,6 +45,7 @@ struct server {
 struct server_conn {
     struct list_link link, resume;
     struct server *server;
+    uint64_t number;      /* of no other connection of this server */
     struct net_conn *net; /* NULL: closed */
     struct wire_input input;
     size_t input_bytes; /* counted in the server's */

@@ -5,17 +5,24 @@
 static struct world world;
 static struct lkv *db, *remote;
 
+static char address[64];
+
+static struct lkv *new_remote(void) {
+    struct lkv_options *options = lkv_options_new();
+    struct lkv *out;
+    cr_assert_eq(lkv_options_set(options, "endpoints", address), 0);
+    cr_assert_eq(lkv_connect(&out, options, NULL), 0);
+    lkv_options_free(options);
+    return out;
+}
+
 static void setup(void) {
     world_init(&world);
     struct lkv_options *options = new_options(world.dirs[0], "n1");
-    char address[64];
     (void)snprintf(address, sizeof(address), "127.0.0.1:%d", world.ports[0]);
     cr_assert_eq(lkv_options_set(options, "listen", address), 0);
     cr_assert_eq(try_open(&db, options), 0, "%s", open_text);
-    options = lkv_options_new();
-    cr_assert_eq(lkv_options_set(options, "endpoints", address), 0);
-    cr_assert_eq(lkv_connect(&remote, options, NULL), 0);
-    lkv_options_free(options);
+    remote = new_remote();
 }
 
 static void teardown(void) {
@@ -223,10 +230,14 @@ Test(lib_node_reads, there_are_only_so_many_views_and_they_end_by_themselves) {
     static struct lkv_view *views[LKV_VIEWS_MAX];
     struct lkv_view *more;
     for (size_t i = 0; i < LKV_VIEWS_MAX; i++) {
-        cr_assert_eq(lkv_view_open(i % 2 == 0 ? db : remote, LKV_LOCAL, 0, 60000, &views[i]), 0);
+        cr_assert_eq(lkv_view_open(i % 8 == 0 ? remote : db, LKV_LOCAL, 0, 60000, &views[i]), 0);
     }
-    cr_assert_eq(lkv_view_open(db, LKV_LOCAL, 0, 60000, &more), LKV_EBUSY);
-    cr_assert_not_null(strstr(lkv_last_text(), "256 views"), "%s", lkv_last_text());
+    struct lkv *const handles[] = {db, remote};
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert_eq(lkv_view_open(handles[i], LKV_LOCAL, 0, 60000, &more), LKV_EBUSY);
+        cr_assert_not_null(strstr(lkv_last_text(), "n1 has 256 views open, at most 256"), "%s",
+                           lkv_last_text());
+    }
     lkv_view_close(views[7]);
     await_number(db, "views", LKV_VIEWS_MAX - 1);
     cr_assert_eq(lkv_view_open(remote, LKV_LOCAL, 0, 50, &more), 0);
@@ -238,6 +249,31 @@ Test(lib_node_reads, there_are_only_so_many_views_and_they_end_by_themselves) {
         if (i != 7) {
             lkv_view_close(views[i]);
         }
+    }
+    await_number(db, "views", 0);
+}
+
+/* One client leaves room for the others. */
+Test(lib_node_reads, a_connection_has_its_quota_of_views) {
+    static struct lkv_view *views[LKV_CONNECTION_VIEWS_MAX];
+    struct lkv_view *more;
+    for (size_t i = 0; i < LKV_CONNECTION_VIEWS_MAX; i++) {
+        cr_assert_eq(lkv_view_open(remote, LKV_LOCAL, 0, 60000, &views[i]), 0);
+    }
+    cr_assert_eq(lkv_view_open(remote, LKV_LINEARIZABLE, 0, 60000, &more), LKV_EBUSY);
+    cr_assert_str_eq(lkv_last_text(), "this connection has 64 views open at n1, at most 64");
+    cr_assert_eq(lkv_outcome(LKV_EBUSY), LKV_NOT_DONE);
+    struct lkv *other = new_remote();
+    cr_assert_eq(lkv_view_open(other, LKV_LOCAL, 0, 50, &more), 0, "another client's");
+    lkv_view_close(more);
+    cr_assert_eq(lkv_close(other, 0), 0);
+    cr_assert_eq(lkv_view_open(db, LKV_LOCAL, 0, 60000, &more), 0, "the node's own");
+    lkv_view_close(more);
+    lkv_view_close(views[0]);
+    await_number(db, "views", LKV_CONNECTION_VIEWS_MAX - 1);
+    cr_assert_eq(lkv_view_open(remote, LKV_LOCAL, 0, 60000, &views[0]), 0, "one was closed");
+    for (size_t i = 0; i < LKV_CONNECTION_VIEWS_MAX; i++) {
+        lkv_view_close(views[i]);
     }
     await_number(db, "views", 0);
 }

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static struct lkv_options *options;
 
@@ -182,18 +183,24 @@ Test(lib_options, read_lists) {
         refuse("peers", bad[i]);
         cr_assert_eq(options->peer_count, 3, "a refused list changes nothing");
     }
+    accept("peers", "a=h:1,b=h:2,c=h:3,d=h:4,e=h:5,f=h:6,g=h:7");
+    cr_assert_eq(options->peer_count, 7);
     accept("peers", "");
     cr_assert_eq(options->peer_count, 0);
     accept("endpoints", "a:1,b:2");
     cr_assert_eq(options->endpoint_count, 2);
     cr_assert_str_eq(options->endpoints[1], "b:2");
     refuse("endpoints", "a:1,");
-    char many[17 * 4 + 1] = "";
+    char many[17 * 6 + 1] = "";
     for (int i = 0; i < 17; i++) {
-        strcat(many, i == 0 ? "h:1" : ",h:1");
+        (void)snprintf(many + strlen(many), sizeof(many) - strlen(many), "%sh:%d",
+                       i == 0 ? "" : ",", i + 10);
+        if (i == 15) {
+            accept("endpoints", many);
+        }
     }
     refuse("endpoints", many);
-    cr_assert_eq(options->endpoint_count, 2);
+    cr_assert_eq(options->endpoint_count, 16);
 }
 
 Test(lib_options, keep_the_trace) {
