@@ -83,19 +83,18 @@ LKV_API LKV_CHECK int lkv_find_submit(struct lkv *db, const struct lkv_query *qu
  *     lkv_view_close(view);
  *
  * The node that is asked (this one, or the one that a client is connected to) holds the view for
- * max_age_ms, at most LKV_VIEWS_MAX at once, LKV_CONNECTION_VIEWS_MAX of one connection of a client;
- * then it ends by itself, and the memory comes back.
- * Meanwhile it answers lkv_get_at and lkv_find of that revision, too. A client's view goes on at
- * another node when that one is gone, as long as the revision is not compacted there:
- * LKV_ECOMPACTED then.
+ * max_age_ms; then it ends by itself, and the memory comes back. It holds at most LKV_VIEWS_MAX at
+ * once, LKV_CONNECTION_VIEWS_MAX of them for one connection of a client. Meanwhile it answers
+ * lkv_get_at and lkv_find of that revision, too. A client's view goes on at another node when that
+ * one is gone, as long as the revision is not compacted there: LKV_ECOMPACTED then.
  */
 enum { LKV_VIEWS_MAX = 256, LKV_CONNECTION_VIEWS_MAX = 64, LKV_VIEW_AGE_MS_MAX = 600000 };
 
 /* Opens a view of revision `rev`, 0: the newest, in the sense of `how`; within the option
  * "timeout_ms". max_age_ms: 1 to LKV_VIEW_AGE_MS_MAX, counted from the call.
  * Ownership: *out is the caller's, until lkv_view_close, before or after that of `db`.
- * Errors: as for reads, LKV_ECOMPACTED, LKV_EFUTURE, LKV_EBUSY (there are as many as may be; the text
- * has limit and number). */
+ * Errors: as for reads, LKV_ECOMPACTED, LKV_EFUTURE, LKV_EBUSY (there are as many as may be: the
+ * text has how many, and the limit). */
 LKV_API LKV_CHECK int lkv_view_open(struct lkv *db, enum lkv_read how, uint64_t rev,
                                     int64_t max_age_ms, struct lkv_view **out);
 
