@@ -230,6 +230,15 @@ static int begin_image(struct lkv_machine *machine) {
     return rc;
 }
 
+/* After so many bytes, or because the node's newest one is damaged, which is asked for once. */
+static bool image_is_due(struct lkv_machine *machine) {
+    struct own_place *place = machine->db->ops->own(machine->db);
+    uint64_t wanted = atomic_load(&place->wanted);
+    bool takes = wanted != 0 && machine->applied >= wanted &&
+                 atomic_compare_exchange_strong(&place->wanted, &wanted, 0);
+    return takes || machine->since_image >= machine->image_bytes;
+}
+
 /* One piece of it. */
 static int go_on_with_image(struct lkv_machine *machine) {
     size_t got = 0;
@@ -355,7 +364,7 @@ int machine_step(struct lkv_machine *machine, int64_t wait_ms, bool *idle) {
     rc = rc == 0 && waits && none ? go_on_behind(machine) : rc;
     if (rc == 0 && machine->image != NULL) {
         rc = go_on_with_image(machine);
-    } else if (rc == 0 && !machine->committing && machine->since_image >= machine->image_bytes) {
+    } else if (rc == 0 && !machine->committing && image_is_due(machine)) {
         rc = begin_image(machine);
     }
     return rc;

@@ -87,7 +87,8 @@ static uint64_t term_at(const struct node *node, const struct page *page, uint64
 enum sight { SIGHT_RECORD, SIGHT_NOTHING, SIGHT_UNKNOWN };
 
 /* The records of one append in a session are of one term, and side by side: of one that lost its rest,
- * where its last record should be stands an entry of another term, or none that may be seen. */
+ * where its last record should be, or at the end of what may be seen, stands an entry of another term. If
+ * what may be seen ends within the append, a program has given an image from there: it has seen all of it. */
 static enum sight look_at_once(const struct node *node, const struct page *page,
                                const struct entry *entry) {
     struct once_header header;
@@ -98,10 +99,7 @@ static enum sight look_at_once(const struct node *node, const struct page *page,
     if (last == entry->index) {
         return SIGHT_RECORD;
     }
-    if (last > visible(node)) {
-        return SIGHT_NOTHING;
-    }
-    uint64_t term = term_at(node, page, last);
+    uint64_t term = term_at(node, page, last < visible(node) ? last : visible(node));
     return term == 0 ? SIGHT_UNKNOWN : term == entry->term ? SIGHT_RECORD : SIGHT_NOTHING;
 }
 

@@ -26,13 +26,18 @@ void node_own_image(struct node *node, struct request *request) {
     }
 }
 
-/* The newest one covers all that this one would: an installed image has overtaken it. */
+/* The newest one covers all that this one would: an installed image has overtaken it. One that is damaged
+ * covers nothing. */
+static bool is_covered(const struct node *node, uint64_t index) {
+    return node->repair.image_rotten ? index < node->image_index : index <= node->image_index;
+}
+
 uint64_t node_own_due(struct node *node) {
     struct request *request = node->own_request;
     if (request == NULL || node->own_saving) {
         return 0;
     }
-    if (request->from <= node->image_index || raft_term_at(node->raft, request->from) == 0) {
+    if (is_covered(node, request->from) || raft_term_at(node->raft, request->from) == 0) {
         node_own_done(node, 0, NULL);
         return 0;
     }

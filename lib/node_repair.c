@@ -151,6 +151,9 @@ static bool gap_needs_image(struct node *node) {
 static void look_for_need(struct node *node) {
     node->repair.image_wanted_ns = UINT64_MAX;
     node->image_wanted = node->repair.image_rotten || gap_needs_image(node);
+    if (node->identity.model == MODEL_OWN && node->repair.image_rotten) {
+        atomic_store(&node->own.wanted, node->image_index); /* the program has the state */
+    }
     node->turn_wanted = node->turn_wanted || node->image_wanted;
 }
 
@@ -161,6 +164,7 @@ void node_image_mended(struct node *node) {
         trace_line(&node->trace, TRACE_INFO, "image-repaired", "entry %" PRIu64, node->image_index);
     }
     repair->image_rotten = node->image_wanted = false;
+    atomic_store(&node->own.wanted, 0);
     repair->image_why.text[0] = '\0';
     repair->changed = true;
 }

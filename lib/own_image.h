@@ -71,6 +71,8 @@ struct own_place {
     struct disk *disk;
     const char *dir; /* borrowed: of the node's images */
     atomic_bool taken;
+    /* The newest image is damaged: the program is to give another one, of this entry at least; 0: it is not. */
+    _Atomic uint64_t wanted;
     struct own_writer writer;
 };
 

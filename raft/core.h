@@ -170,8 +170,9 @@ struct raft {
     struct progress peers[RAFT_MEMBERS_MAX]; /* at the configuration's positions */
     uint64_t noop_index;
     uint64_t leader_since_ns;
-    uint64_t beat_ns; /* when the next heartbeats are due */
-    uint64_t round;   /* newest heartbeat round */
+    uint64_t blocked_ns; /* a gap is in the way since then; 0: none */
+    uint64_t beat_ns;    /* when the next heartbeats are due */
+    uint64_t round;      /* newest heartbeat round */
     uint64_t round_ns[ROUNDS_REMEMBERED];
     struct transfer transfer;
 

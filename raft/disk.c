@@ -22,11 +22,27 @@ bool disk_quorum_has_room(const struct raft *raft, enum raft_room needed) {
     return config_quorum(&raft->config, mask);
 }
 
-/* Leading without being able to write helps nobody, unless nobody else could do better. */
-void disk_watch(struct raft *raft) {
+/* Rule 11: it cannot apply that, so it serves nobody. */
+static bool is_blocked(const struct raft *raft) {
     const struct gap *gap = log_blocked(raft);
-    bool sick = raft->room != RAFT_ROOM_FREE || disk_stuck(raft, raft->options.disk_hang_ms) ||
-                (gap != NULL && gap->last > raft->applied); /* rule 11: it cannot apply that */
+    return gap != NULL && gap->last > raft->applied;
+}
+
+/* Leading without being able to write helps nobody, unless nobody else could do better. A leader behind a gap
+ * that nobody fills cannot know that: its followers may lack what it cannot read, and whoever has it may be
+ * out of its reach, but not out of theirs. */
+void disk_watch(struct raft *raft) {
+    bool blocked = is_blocked(raft);
+    bool sick =
+        blocked || raft->room != RAFT_ROOM_FREE || disk_stuck(raft, raft->options.disk_hang_ms);
+    if (!blocked) {
+        raft->blocked_ns = 0;
+    } else if (raft->blocked_ns == 0) {
+        raft->blocked_ns = raft->now_ns;
+    } else if (raft->now_ns - raft->blocked_ns >= ms(raft->options.disk_hang_ms)) {
+        core_become_follower(raft, RAFT_NOBODY);
+        return;
+    }
     if (!sick || transfer_pending(raft)) {
         return;
     }

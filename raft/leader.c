@@ -31,6 +31,7 @@ void leader_begin(struct raft *raft) {
     raft->phase = RAFT_PASSED;
     raft->leader = raft->self;
     raft->leader_since_ns = raft->now_ns;
+    raft->blocked_ns = 0;
     raft->transfer.target = RAFT_NOBODY;
     /* An empty entry at once: it commits what earlier terms left behind (L22), and until it is
      * committed nobody knows what is (rule 29). */
@@ -79,6 +80,9 @@ void leader_tick(struct raft *raft) {
     raft->beat_ns = raft->now_ns + ms(raft->options.heartbeat_ms);
     leader_beat(raft);
     disk_watch(raft);
+    if (raft->role != RAFT_LEADER) {
+        return; /* it cannot be of use */
+    }
     transfer_progress(raft);
     for (size_t i = 0; i < raft->config.count; i++) {
         raft->peers[i].paused = false;

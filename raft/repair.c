@@ -505,7 +505,7 @@ static uint64_t term_of(void *arg, uint64_t index) {
 }
 
 /* What was known before it rotted stays known. A leader goes on while all of it is applied; it hands
- * over when not (disk.c). */
+ * over, or steps down, when not (disk.c). */
 void repair_damaged(struct raft *raft, const struct raft_event *event) {
     uint64_t first = event->damaged.first, last = event->damaged.last;
     first = first > raft->first ? first : raft->first;
