@@ -10,6 +10,7 @@
 enum {
     FEATURE_LEVEL_FIRST = 1, /* of every new cluster */
     FEATURE_DIGEST = 2,      /* ENTRY_DIGEST, FRAME_DIGEST */
+    FEATURE_PROMISES = 2,    /* of a member alone: rule 30; heartbeats that ask for promises */
     FEATURE_LEVEL = 2        /* the highest that this program knows */
 };
 

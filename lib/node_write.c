@@ -295,7 +295,8 @@ void node_write_add(struct node *node, const struct raft_write *write) {
     batch->no = write->no;
     if (write->save_vote) {
         batch->save_vote = true;
-        batch->vote = (struct log_vote){.term = write->term, .voted_for = write->voted_for};
+        batch->vote = (struct log_vote){
+            .term = write->term, .voted_for = write->voted_for, .promised_ms = write->promised_ms};
     }
     if (write->cut_from != 0) {
         /* What the log thread was not given yet is cut by not giving it. */

@@ -52,9 +52,11 @@ static struct peer *peer_by_name(struct node *node, const char *name) {
 
 static void tell_core(struct peer *peer, bool up) {
     struct node *node = peer->node;
-    struct raft_event event = {
-        .kind = RAFT_PEER,
-        .peer = {.peer = peer->id, .up = up, .boot_nonce = peer->hello.boot_nonce}};
+    struct raft_event event = {.kind = RAFT_PEER,
+                               .peer = {.peer = peer->id,
+                                        .up = up,
+                                        .boot_nonce = peer->hello.boot_nonce,
+                                        .promises = peer->hello.feature_level >= FEATURE_PROMISES}};
     if (!up) {
         node_image_peer_down(node, peer);
     }

@@ -167,7 +167,7 @@ int log_mark(struct log *log, struct reason *why) {
     /* The vote file carries a mark too. It needs no space, and it does not share the fate of the
      * segment's tail: zeros from an acknowledged record to the end would else take the mark with
      * them, and look like a write that was never finished. */
-    struct log_vote vote = {.term = log->vote.record.term, .voted_for = log->vote.record.voted_for};
+    struct log_vote vote = vote_saved(log);
     return vote_write(log, &vote, 0, why);
 }
 

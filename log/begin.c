@@ -29,6 +29,7 @@ int vote_write(struct log *log, const struct log_vote *vote, size_t segments, st
     if (vote != NULL) {
         record.term = vote->term;
         record.voted_for = vote->voted_for;
+        record.promised_ms = vote->promised_ms;
     }
     record.mark = mark_now(log);
     if (log->current != NULL) { /* rule 11: its loss must not leave open where it began */

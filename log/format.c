@@ -194,6 +194,7 @@ void vote_record_encode(const struct vote_record *record, uint8_t *block) {
     write_place(&writer, &record->newest);
     write_place(&writer, &record->before_newest);
     write_u64(&writer, record->life);
+    write_u32(&writer, record->promised_ms);
     block_end(&writer, block);
 }
 
@@ -218,5 +219,6 @@ int vote_record_decode(struct slice block, struct vote_record *record, struct re
     record->newest = read_place(&reader);
     record->before_newest = read_place(&reader);
     record->life = read_u64(&reader);
+    record->promised_ms = read_u32(&reader);
     return 0;
 }

@@ -113,6 +113,7 @@ struct vote_record {
     uint64_t sequence; /* of the save; the higher of two valid slots counts */
     uint32_t copy;     /* 0: written first in its save, 1: written second */
     uint64_t term, voted_for;
+    uint32_t promised_ms; /* as in struct log_vote */
     struct log_mark_value mark;
     uint64_t segments_reserved; /* rule 6: no segment number above it was ever written */
     bool end_unknown;           /* rule 11: more may have been durable than can be known */

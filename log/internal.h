@@ -115,6 +115,12 @@ MUST_USE int segment_write_header(const struct log *log, const struct segment *s
 MUST_USE int segment_publish(struct log *log, const struct spare *spare,
                              const struct segment *segment);
 /* Saves `vote` (NULL: no new one) and whatever is needed to use `segments` new numbers. */
+static inline struct log_vote vote_saved(const struct log *log) {
+    const struct vote_record *record = &log->vote.record;
+    return (struct log_vote){
+        .term = record->term, .voted_for = record->voted_for, .promised_ms = record->promised_ms};
+}
+
 MUST_USE int vote_write(struct log *log, const struct log_vote *vote, size_t segments,
                         struct reason *why);
 

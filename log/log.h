@@ -40,7 +40,8 @@ struct log_run {
 
 struct log_vote {
     uint64_t term;
-    uint64_t voted_for; /* member id, 0 = nobody */
+    uint64_t voted_for;   /* member id, 0 = nobody */
+    uint32_t promised_ms; /* the owner's: how long a restart must not vote (rule 30) */
 };
 
 /* Entries [first, last] were durable here and cannot be read. The term of the last one is always

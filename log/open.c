@@ -193,9 +193,12 @@ static struct log_vote vote_at_open(const struct log *log, const struct recovery
     if (!found->superseded && found->mark.term > term) {
         term = found->mark.term;
     }
-    const struct vote_record *saved = &log->vote.record;
-    struct log_vote vote = {.term = saved->term, .voted_for = saved->voted_for};
-    return term > vote.term ? (struct log_vote){.term = term} : vote;
+    struct log_vote vote = vote_saved(log);
+    if (term > vote.term) {
+        vote.term = term;
+        vote.voted_for = 0;
+    }
+    return vote;
 }
 
 /* Rule 11: before anything else. The next open may find a newer segment that looks fine. */
@@ -254,8 +257,7 @@ static int show_state(struct log *log, struct log_state *state) {
     if (terms->count > 0) {
         memcpy(log->state_runs, terms->runs, terms->count * sizeof(*terms->runs));
     }
-    state->vote =
-        (struct log_vote){.term = log->vote.record.term, .voted_for = log->vote.record.voted_for};
+    state->vote = vote_saved(log);
     state->first = log->first;
     state->last = log->last;
     state->last_term = log_terms_at(terms, log->last);

@@ -55,6 +55,7 @@ struct stream {
     uint64_t acked;         /* durable index last told */
     bool ack_owed;
     uint64_t gap_first, gap_last, gap_ns; /* last GAP reply */
+    bool knows_leases;                    /* it has asked for a promise */
 };
 
 struct read {
@@ -63,6 +64,7 @@ struct read {
     uint64_t boot_nonce;
     uint64_t round; /* confirmed once this round is: a heartbeat round, or a forwarded request */
     uint64_t index;
+    bool leased; /* its leader's lease will do */
 };
 
 struct reads {
@@ -71,6 +73,16 @@ struct reads {
     uint64_t asked;    /* leader: newest round begun for a read. follower: newest request */
     uint64_t asked_ns; /* follower: when */
     bool outstanding;  /* follower: that request is not answered */
+    size_t strict;     /* of the items: those for which no lease will do */
+};
+
+/* What this voter has promised to leaders (lease.c). */
+struct promise {
+    uint64_t until_ns;  /* no vote before, but by a token */
+    uint64_t silent_ns; /* until then because of what an earlier life may have promised */
+    uint32_t given_ms;  /* the longest of this life */
+    uint32_t saved_ms;  /* as the newest vote record says, ... */
+    uint32_t least_ms;  /* ... and the least that the disk may say */
 };
 
 struct transfer {
@@ -165,6 +177,7 @@ struct raft {
     uint64_t token_leader, token_term; /* of the transfer that this campaign follows */
     struct stream stream;
     struct early early;
+    struct promise promise;
 
     /* leader */
     struct progress peers[RAFT_MEMBERS_MAX]; /* at the configuration's positions */
@@ -175,6 +188,7 @@ struct raft {
     uint64_t round;      /* newest heartbeat round */
     uint64_t round_ns[ROUNDS_REMEMBERED];
     struct transfer transfer;
+    bool lease_over; /* for the rest of this term: somebody has a token of it */
 
     struct reads reads;
 
@@ -297,12 +311,21 @@ bool commit_quorum_heard(const struct raft *raft); /* check-quorum (rule 4) */
 
 /* ------------------------------------------------------------------ read.c */
 
-void read_ask(struct raft *raft, uint64_t context);
+void read_ask(struct raft *raft, uint64_t context, bool leased);
 void read_request(struct raft *raft, const struct raft_message *message);
 void read_reply(struct raft *raft, const struct raft_message *message);
 void read_confirm(struct raft *raft);      /* leader: an echo came */
 void read_heard_leader(struct raft *raft); /* follower: repeats what was lost */
 void read_fail_all(struct raft *raft);
+
+/* ------------------------------------------------------------------ lease.c */
+
+uint32_t lease_promise(struct raft *raft, uint32_t asked_ms); /* voter: what it gives */
+bool lease_is_promised(const struct raft *raft);              /* voter: no vote now */
+void lease_persisted(struct raft *raft, const struct pending_write *write);
+void lease_echo(struct raft *raft, size_t slot, uint64_t round, uint32_t promise_ms);
+uint64_t lease_until(const struct raft *raft); /* leader */
+bool lease_holds(const struct raft *raft);
 
 /* ------------------------------------------------------------------ transfer.c */
 

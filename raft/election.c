@@ -83,6 +83,7 @@ static void prevote(struct raft *raft, enum raft_vote_phase phase) {
 }
 
 void election_campaign(struct raft *raft, uint64_t token_leader) {
+    ASSERT(token_leader != RAFT_NOBODY || !lease_is_promised(raft)); /* rule 30 */
     forget_leader(raft);
     raft->role = RAFT_CANDIDATE;
     raft->phase = RAFT_WAIT_TO_VOTE_NEXT;
@@ -121,6 +122,10 @@ static bool may_ask(const struct raft *raft) {
 
 void election_tick(struct raft *raft) {
     if (raft->now_ns < raft->election_ns) {
+        return;
+    }
+    if (lease_is_promised(raft)) { /* rule 30: for itself neither */
+        raft->election_ns = raft->promise.until_ns;
         return;
     }
     if (may_ask(raft)) {

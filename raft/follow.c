@@ -394,6 +394,7 @@ void follow_heartbeat(struct raft *raft, const struct raft_message *message) {
     answer->heartbeat_reply.received = log_received_to_state(raft);
     answer->heartbeat_reply.durable = log_durable_to_state(raft, raft->stream.verified);
     answer->heartbeat_reply.room = raft->room;
+    answer->heartbeat_reply.promise_ms = lease_promise(raft, message->heartbeat.promise_ms);
     read_heard_leader(raft);
 }
 

@@ -14,6 +14,7 @@ static void reset_peers(struct raft *raft) {
         }
         peer->heard_ns = 0;
         peer->echo = 0;
+        peer->lease_ns = 0;
     }
 }
 
@@ -33,6 +34,7 @@ void leader_begin(struct raft *raft) {
     raft->leader_since_ns = raft->now_ns;
     raft->blocked_ns = 0;
     raft->transfer.target = RAFT_NOBODY;
+    raft->lease_over = false;
     /* An empty entry at once: it commits what earlier terms left behind (L22), and until it is
      * committed nobody knows what is (rule 29). */
     log_append(raft, raft->term, 0);
@@ -65,6 +67,7 @@ void leader_beat(struct raft *raft) {
         uint64_t verified = raft->peers[i].received;
         beat->heartbeat.commit = raft->commit < verified ? raft->commit : verified;
         beat->heartbeat.round = raft->round;
+        beat->heartbeat.promise_ms = raft->peers[i].promises ? raft->options.promise_ms : 0;
     }
 }
 
@@ -208,6 +211,7 @@ void leader_heartbeat_reply(struct raft *raft, size_t slot, const struct raft_me
         return;
     }
     struct progress *peer = &raft->peers[slot];
+    lease_echo(raft, slot, round, message->heartbeat_reply.promise_ms);
     if (round > peer->echo) {
         peer->echo = round;
         read_confirm(raft);
@@ -237,6 +241,7 @@ void leader_peer(struct raft *raft, const struct raft_event *event) {
     }
     bool restarted = event->peer.boot_nonce != peer->boot_nonce;
     peer->boot_nonce = event->peer.boot_nonce;
+    peer->promises = event->peer.promises;
     if (restarted) {
         repair_peer_restarted(raft, slot);
     }

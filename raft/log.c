@@ -126,6 +126,7 @@ void log_write_end(struct raft *raft) {
     if (write->save_vote) {
         write->term = raft->term;
         write->voted_for = raft->voted_for;
+        write->promised_ms = raft->promise.saved_ms;
     }
     if (write->first == 0) {
         write->first = raft->last + 1;
@@ -136,6 +137,7 @@ void log_write_end(struct raft *raft) {
                                     .has_vote = write->save_vote,
                                     .term = write->term,
                                     .voted_for = write->voted_for,
+                                    .promised_ms = write->promised_ms,
                                     .issued_ns = raft->now_ns};
     if (!writes_push(&raft->writes, pending)) {
         raft->no_memory = true;
@@ -151,6 +153,7 @@ void log_persisted(struct raft *raft, uint64_t write_no) {
         if (oldest->has_vote) {
             raft->durable_term = oldest->term;
             raft->durable_vote = oldest->voted_for;
+            lease_persisted(raft, oldest);
         }
         writes_pop(&raft->writes);
     }

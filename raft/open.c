@@ -14,6 +14,13 @@ static int check_options(const struct raft_options *options, struct reason *why)
         options->append_bytes_max == 0 || options->uncommitted_bytes_max == 0) {
         return reason_set(why, LKV_EINVAL, "a limit of 0 lets nothing through");
     }
+    if (options->promise_ms > options->election_min_ms || options->drift_ppm >= 1000000) {
+        return reason_set(
+            why, LKV_EINVAL,
+            "a promise lasts at most election min, %u ms, and clocks differ by less than "
+            "a million ppm; got %u ms, %u ppm",
+            options->election_min_ms, options->promise_ms, options->drift_ppm);
+    }
     return 0;
 }
 
@@ -158,6 +165,8 @@ int raft_open(struct raft **out, const struct raft_start *start, struct reason *
         raft_close(raft);
         return reason_set(why, LKV_ENOMEM, "no memory for the consensus core");
     }
+    raft->promise.saved_ms = raft->promise.least_ms = start->promised_ms;
+    raft->promise.until_ns = raft->promise.silent_ns = raft->now_ns + ms(start->promised_ms);
     raft->end_unknown = start->end_unknown;
     raft->repair.due_ns = repair_may_lead(raft) ? UINT64_MAX : raft->now_ns;
     raft->told_term = raft->term;

@@ -50,6 +50,7 @@ struct progress {
     /* of the peer, whoever leads */
     bool up;
     uint64_t boot_nonce; /* 0: no hello yet */
+    bool promises;       /* may be asked for promises (rule 30) */
     bool fetching;       /* a FETCHED is owed to us ... */
     uint64_t fetch_from, fetch_term;
     bool installing; /* ... an IMAGE_SENT is */
@@ -76,6 +77,7 @@ struct progress {
 
     uint64_t heard_ns; /* 0: never */
     uint64_t echo;     /* highest heartbeat round that came back */
+    uint64_t lease_ns; /* on our clock, until then it votes for nobody; 0: it may */
     struct catchup_owed catchup;
     uint64_t stuck_ns; /* since when received > durable without any advance; 0: is not so */
     enum raft_room room;

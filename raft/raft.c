@@ -237,7 +237,7 @@ static void dispatch(struct raft *raft, const struct raft_event *event) {
     case RAFT_WRITE_FAILED: disk_failed(raft); break;
     case RAFT_SPACE: space(raft, event->space.room); break;
     case RAFT_APPLIED: applied(raft, event->applied.index); break;
-    case RAFT_READ: read_ask(raft, event->read.context); break;
+    case RAFT_READ: read_ask(raft, event->read.context, event->read.leased); break;
     case RAFT_FETCHED: fetched(raft, event); break;
     case RAFT_PEER: leader_peer(raft, event); break;
     case RAFT_IMAGE_SENT: leader_image_sent(raft, event); break;
@@ -311,6 +311,8 @@ static void report(struct raft *raft) {
     raft->told_term = raft->term;
     raft->told_leader = raft->leader;
     update->deadline_ns = deadline(raft);
+    update->lease_until_ns = lease_until(raft);
+    update->lease_index = raft->commit;
 }
 
 int raft_step(struct raft *raft, const struct raft_event *event, struct raft_update *update) {
@@ -348,6 +350,8 @@ void raft_status(const struct raft *raft, struct raft_status *out) {
                                 .commit = raft->commit,
                                 .applied = raft->applied,
                                 .noop_index = raft->noop_index,
+                                .lease_until_ns = lease_until(raft),
+                                .promised_until_ns = raft->promise.until_ns,
                                 .campaigns = raft->campaigns,
                                 .prevotes = raft->prevotes,
                                 .end_unknown = raft->end_unknown};

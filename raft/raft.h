@@ -74,6 +74,10 @@ struct raft_options {
     uint32_t inflight_requests_max; /* per peer, 512 */
     uint32_t append_bytes_max;      /* payload in one append request, 1 MiB */
     uint64_t uncommitted_bytes_max; /* in-flight proposals, 64 MiB: beyond it submit is LKV_EBUSY */
+    uint32_t
+        promise_ms; /* that this leader asks of voters (rule 30), at most election_min_ms; 0: none */
+    uint32_t
+        drift_ppm; /* by which clocks may differ in rate, below a million: so much shorter is a lease */
 };
 
 struct raft_options raft_options_default(void);
@@ -116,6 +120,9 @@ struct raft_start {
      * A node whose log ends before it neither campaigns nor votes for another such node; and nothing
      * at or below it is ever proved uncommitted by how few hold it (rule 11). 0: none. */
     uint64_t floor_index, floor_term;
+    /* Rule 30: the longest promise that an earlier life may have given, as the newest write with a vote said.
+     * For so long this one gives no vote. */
+    uint32_t promised_ms;
 };
 
 /* Refuses a start that contradicts itself with LKV_EINVAL and the reason. The window is empty: sizes
@@ -224,16 +231,20 @@ struct raft_message {
             enum raft_room room; /* of the follower's disk (rule 15) */
         } append_reply;
         struct {
-            uint64_t commit; /* never beyond what this leader verified on this peer */
-            uint64_t round;  /* numbered read and check-quorum round (rule 29) */
+            uint64_t commit;     /* never beyond what this leader verified on this peer */
+            uint64_t round;      /* numbered read and check-quorum round (rule 29) */
+            uint32_t promise_ms; /* asks the voter to give nobody a vote for so long; 0: does not */
         } heartbeat;
         struct {
             uint64_t round;
             uint64_t durable, received; /* as in append_reply */
             enum raft_room room;
+            uint32_t
+                promise_ms; /* given, from when the heartbeat came on; at most what was asked */
         } heartbeat_reply;
         struct {
             uint64_t context, boot_nonce; /* echoed */
+            bool leased;                  /* the leader's lease will do instead of a round */
         } read_request;
         struct {
             uint64_t context, boot_nonce;
@@ -330,6 +341,7 @@ struct raft_event {
         } applied;
         struct {
             uint64_t context; /* the owner's; comes back in `reads` */
+            bool leased;      /* the leader's lease will do instead of a round (rule 30) */
         } read;
         struct {
             uint64_t peer;
@@ -343,6 +355,7 @@ struct raft_event {
             uint64_t peer;
             bool up;
             uint64_t boot_nonce; /* another nonce than before: progress is dropped (rule 11) */
+            bool promises;       /* its program knows what promises are (rule 30) */
         } peer;
         struct {
             uint64_t peer;
@@ -391,7 +404,8 @@ struct raft_fill {
 struct raft_write {
     uint64_t no; /* 0: nothing to write */
     bool save_vote;
-    uint64_t term, voted_for; /* with save_vote */
+    uint64_t term, voted_for; /* with save_vote, */
+    uint32_t promised_ms;     /* and comes back in the next start, too */
     uint64_t cut_from;        /* 0, or: first drop entries from here on */
     /* With cut_from: the term of the entry before. The log knows it too, unless that entry is in a gap:
      * then this is the term that the gap's last entry has from now on, and the new segment's header
@@ -466,6 +480,11 @@ struct raft_update {
     struct raft_read_result *reads;
     size_t read_count;
 
+    /* Always set, and to be told to whoever reads beside the core before anything else of the update is
+     * carried out: until then nobody else leads, so that a state that has applied lease_index is
+     * linearizable (rule 30). 0: there is no lease; UINT64_MAX: nobody else could lead. */
+    uint64_t lease_until_ns, lease_index;
+
     bool settle_end; /* duty 9; asked once, and again after an END_DOUBTED */
 
     /* Not 0: entries from here on were proven to be committed nowhere and to be readable nowhere,
@@ -506,7 +525,9 @@ struct raft_status {
     enum raft_vote_phase phase;
     uint64_t term, voted_for, leader;
     uint64_t first, last, last_term, durable, commit, applied;
-    uint64_t noop_index; /* of this leader's own term; 0 otherwise */
+    uint64_t noop_index;        /* of this leader's own term; 0 otherwise */
+    uint64_t lease_until_ns;    /* as in an update */
+    uint64_t promised_until_ns; /* no vote before, but by the leader's token */
     uint64_t campaigns, prevotes;
     /* Damage above the durable image; what lies at or below it blocks nothing and is not counted. */
     size_t gap_count;

@@ -5,7 +5,9 @@
  *   follower  asks the leader for an index; reads that come meanwhile share the next request
  *
  * Rounds are numbered, only echoes of this term and number count. The owner serves a read when it
- * has applied its index, which is never below this leader's own no-op. */
+ * has applied its index, which is never below this leader's own no-op.
+ *
+ * Who says that a lease will do gets the commit index of a leader that has one, without a round (lease.c). */
 #include "raft/core.h"
 
 static struct read *item(const struct reads *reads, size_t position) {
@@ -35,6 +37,13 @@ static void push(struct raft *raft, struct read read) {
         return;
     }
     *item(reads, reads->count++) = read;
+    reads->strict += !read.leased;
+}
+
+static void pop(struct reads *reads) {
+    reads->strict -= !item(reads, 0)->leased;
+    reads->head = (reads->head + 1) & (reads->capacity - 1);
+    reads->count--;
 }
 
 static void finish(struct raft *raft, const struct read *read, uint64_t index, int rc) {
@@ -55,7 +64,7 @@ void read_fail_all(struct raft *raft) {
     for (size_t i = 0; i < reads->count; i++) {
         finish(raft, item(reads, i), 0, LKV_ENOLEADER);
     }
-    reads->head = reads->count = 0;
+    reads->head = reads->count = reads->strict = 0;
     reads->outstanding = false;
 }
 
@@ -79,8 +88,7 @@ void read_confirm(struct raft *raft) {
     uint64_t confirmed = confirmed_round(raft);
     while (reads->count > 0 && item(reads, 0)->round <= confirmed) {
         finish(raft, item(reads, 0), item(reads, 0)->index, 0);
-        reads->head = (reads->head + 1) & (reads->capacity - 1);
-        reads->count--;
+        pop(reads);
     }
     if (reads->count > 0 && confirmed >= reads->asked && item(reads, 0)->round > raft->round) {
         begin_round(raft); /* for those that came while the last one was on the way */
@@ -88,9 +96,13 @@ void read_confirm(struct raft *raft) {
 }
 
 /* A round counts for a read only when it began after the read came. */
-static void lead_read(struct raft *raft, uint64_t context, uint64_t origin, uint64_t boot_nonce) {
+static void lead_read(struct raft *raft, struct read read) {
     struct reads *reads = &raft->reads;
-    struct read read = {.context = context, .origin = origin, .boot_nonce = boot_nonce};
+    if (read.leased &&
+        lease_holds(raft)) { /* asked before this moment, and nobody else leads at it */
+        finish(raft, &read, raft->commit, 0);
+        return;
+    }
     if (reads->count >= READS_MAX) {
         finish(raft, &read, 0, LKV_EBUSY);
         return;
@@ -107,13 +119,14 @@ static void lead_read(struct raft *raft, uint64_t context, uint64_t origin, uint
 }
 
 void read_request(struct raft *raft, const struct raft_message *message) {
-    uint64_t context = message->read_request.context;
-    uint64_t boot_nonce = message->read_request.boot_nonce;
+    struct read read = {.context = message->read_request.context,
+                        .origin = message->from,
+                        .boot_nonce = message->read_request.boot_nonce,
+                        .leased = message->read_request.leased};
     if (raft->role == RAFT_LEADER && message->term <= raft->term) {
-        lead_read(raft, context, message->from, boot_nonce);
+        lead_read(raft, read);
         return;
     }
-    struct read read = {.context = context, .origin = message->from, .boot_nonce = boot_nonce};
     finish(raft, &read, 0, LKV_ENOTLEADER);
 }
 
@@ -127,11 +140,11 @@ static void ask_leader(struct raft *raft) {
     struct raft_message *request = update_message(raft, RAFT_READ_REQUEST, raft->leader);
     request->read_request.context = reads->asked;
     request->read_request.boot_nonce = raft->boot_nonce;
+    request->read_request.leased = reads->strict == 0 && raft->stream.knows_leases;
 }
 
-static void forward(struct raft *raft, uint64_t context) {
+static void forward(struct raft *raft, struct read read) {
     struct reads *reads = &raft->reads;
-    struct read read = {.context = context};
     if (raft->leader == RAFT_NOBODY || reads->count >= READS_MAX) {
         finish(raft, &read, 0, raft->leader == RAFT_NOBODY ? LKV_ENOLEADER : LKV_EBUSY);
         return;
@@ -143,11 +156,12 @@ static void forward(struct raft *raft, uint64_t context) {
     }
 }
 
-void read_ask(struct raft *raft, uint64_t context) {
+void read_ask(struct raft *raft, uint64_t context, bool leased) {
+    struct read read = {.context = context, .origin = RAFT_NOBODY, .leased = leased};
     if (raft->role == RAFT_LEADER) {
-        lead_read(raft, context, RAFT_NOBODY, 0);
+        lead_read(raft, read);
     } else {
-        forward(raft, context);
+        forward(raft, read);
     }
 }
 
@@ -164,8 +178,7 @@ void read_reply(struct raft *raft, const struct raft_message *message) {
     rc = rc == 0 || rc == LKV_EBUSY ? rc : LKV_ENOLEADER;
     while (reads->count > 0 && item(reads, 0)->round <= message->read_reply.context) {
         finish(raft, item(reads, 0), message->read_reply.index, rc);
-        reads->head = (reads->head + 1) & (reads->capacity - 1);
-        reads->count--;
+        pop(reads);
     }
     if (message->read_reply.context == reads->asked) {
         reads->outstanding = false;

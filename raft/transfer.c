@@ -55,7 +55,10 @@ uint64_t transfer_best(const struct raft *raft, bool healthy_only) {
     return healthy_only && !another_can_lead(raft) ? RAFT_NOBODY : best_voter(raft, healthy_only);
 }
 
+/* Rule 30: from now on somebody may be voted for whom no promise keeps from it, however late it asks. So the
+ * lease does not come back when the transfer is given up, but with the next term. */
 static void send_now(struct raft *raft, uint64_t target) {
+    raft->lease_over = true;
     struct raft_message *message = update_message(raft, RAFT_TRANSFER_NOW, target);
     message->transfer_now.last_index = raft->last;
 }

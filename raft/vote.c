@@ -102,8 +102,13 @@ void vote_durable(struct raft *raft) {
 }
 
 void vote_request(struct raft *raft, const struct raft_message *request) {
-    if (vote_hears_leader(raft) && !token_right(raft, request)) {
+    bool token = token_right(raft, request);
+    if (vote_hears_leader(raft) && !token) {
         answer(raft, request, RAFT_VOTE_HAS_LEADER);
+        return;
+    }
+    if (lease_is_promised(raft) && !token) { /* rule 30: the leader's own word ends its lease */
+        answer(raft, request, RAFT_VOTE_NOT_READY);
         return;
     }
     if (request->vote_request.pre) {

@@ -2,7 +2,8 @@
  *
  * Each kind's fields are listed once, in `layouts`, for packing and for reading. An array of another
  * length, a field of another type or beyond its range is refused: what may follow in later versions
- * is agreed on in the hello, before. */
+ * is agreed on in the hello, before. What protocol 1 has got since is the last field of a kind, and left out
+ * when it says nothing: it says something only to who has said that it knows it. */
 #include "raft/wire.h"
 
 #include "base/assert.h"
@@ -42,15 +43,16 @@ _Static_assert(sizeof(enum raft_message_kind) == sizeof(uint32_t), "an enum is S
 struct layout {
     size_t count;
     const struct field *fields;
+    bool last_is_late; /* and left out when it is 0 or false */
 };
 
-#define LAYOUT(...)                                                         \
+#define LAYOUT_OF(late, ...)                                                \
     {                                                                       \
         sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field), \
-            (const struct field[]) {                                        \
-            __VA_ARGS__                                                     \
-        }                                                                   \
+            (const struct field[]){__VA_ARGS__}, (late)                     \
     }
+#define LAYOUT(...)           LAYOUT_OF(false, __VA_ARGS__)
+#define LAYOUT_WITH_LATE(...) LAYOUT_OF(true, __VA_ARGS__)
 
 static const struct layout head =
     LAYOUT(ENUM(kind, RAFT_VOTE_REQUEST, RAFT_CATCHUP_REPLY), U64(from), U64(to), U64(term));
@@ -71,10 +73,13 @@ static const struct layout layouts[] = {
                U64(append_reply.request_no), U64(append_reply.durable), U64(append_reply.received),
                U64(append_reply.conflict_term), U64(append_reply.conflict_first),
                U64(append_reply.want_first), U64(append_reply.want_last), ROOM(append_reply.room)),
-    [RAFT_HEARTBEAT] = LAYOUT(U64(heartbeat.commit), U64(heartbeat.round)),
-    [RAFT_HEARTBEAT_REPLY] = LAYOUT(U64(heartbeat_reply.round), U64(heartbeat_reply.durable),
-                                    U64(heartbeat_reply.received), ROOM(heartbeat_reply.room)),
-    [RAFT_READ_REQUEST] = LAYOUT(U64(read_request.context), U64(read_request.boot_nonce)),
+    [RAFT_HEARTBEAT] =
+        LAYOUT_WITH_LATE(U64(heartbeat.commit), U64(heartbeat.round), U32(heartbeat.promise_ms)),
+    [RAFT_HEARTBEAT_REPLY] = LAYOUT_WITH_LATE(
+        U64(heartbeat_reply.round), U64(heartbeat_reply.durable), U64(heartbeat_reply.received),
+        ROOM(heartbeat_reply.room), U32(heartbeat_reply.promise_ms)),
+    [RAFT_READ_REQUEST] = LAYOUT_WITH_LATE(U64(read_request.context), U64(read_request.boot_nonce),
+                                           BOOL(read_request.leased)),
     [RAFT_READ_REPLY] = LAYOUT(U64(read_reply.context), U64(read_reply.boot_nonce),
                                U64(read_reply.index), ERROR(read_reply.rc)),
     [RAFT_TRANSFER_NOW] = LAYOUT(U64(transfer_now.last_index)),
@@ -95,10 +100,6 @@ enum { ENTRY_FIELDS = 3 };
 
 static bool has_entries(enum raft_message_kind kind) {
     return kind == RAFT_APPEND || kind == RAFT_REPAIR_REPLY;
-}
-
-static size_t field_count(enum raft_message_kind kind) {
-    return head.count + layouts[kind].count + has_entries(kind);
 }
 
 static uint64_t load(const struct raft_message *m, const struct field *field) {
@@ -125,6 +126,13 @@ static void store(struct raft_message *m, const struct field *field, uint64_t va
     }
 }
 
+/* Of a kind's own fields, how many a message has, which may be without the last. */
+static size_t own_fields(const struct raft_message *m) {
+    const struct layout *layout = &layouts[m->kind];
+    bool without = layout->last_is_late && load(m, &layout->fields[layout->count - 1]) == 0;
+    return layout->count - without;
+}
+
 /* ------------------------------------------------------------------ encode */
 
 static int write_buffer(void *data, const char *bytes, size_t size) {
@@ -132,9 +140,9 @@ static int write_buffer(void *data, const char *bytes, size_t size) {
     return 0; /* a failure stays in the buffer */
 }
 
-static void put_fields(msgpack_packer *packer, const struct layout *layout,
+static void put_fields(msgpack_packer *packer, const struct layout *layout, size_t count,
                        const struct raft_message *m) {
-    for (size_t i = 0; i < layout->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct field *field = &layout->fields[i];
         uint64_t value = load(m, field);
         if (field->shape == FLAG) {
@@ -165,9 +173,10 @@ void raft_wire_encode(const struct raft_message *m, const struct entry *entries,
                       struct buffer *out) {
     msgpack_packer packer;
     msgpack_packer_init(&packer, out, write_buffer);
-    (void)msgpack_pack_array(&packer, field_count(m->kind));
-    put_fields(&packer, &head, m);
-    put_fields(&packer, &layouts[m->kind], m);
+    size_t own = own_fields(m);
+    (void)msgpack_pack_array(&packer, head.count + own + has_entries(m->kind));
+    put_fields(&packer, &head, head.count, m);
+    put_fields(&packer, &layouts[m->kind], own, m);
     if (m->kind == RAFT_APPEND) {
         put_entries(&packer, m->append.prev_index + 1, m->append.count, entries);
     } else if (m->kind == RAFT_REPAIR_REPLY) {
@@ -222,8 +231,9 @@ static bool get_flag(struct fields *fields) {
     return object->via.boolean;
 }
 
-static void get_fields(struct fields *fields, const struct layout *layout, struct raft_message *m) {
-    for (size_t i = 0; i < layout->count; i++) {
+static void get_fields(struct fields *fields, const struct layout *layout, size_t count,
+                       struct raft_message *m) {
+    for (size_t i = 0; i < count; i++) {
         const struct field *field = &layout->fields[i];
         store(m, field,
               field->shape == FLAG ? get_flag(fields)
@@ -301,15 +311,18 @@ static int get_message(const msgpack_object *object, struct raft_packet *out, st
     struct fields fields = {
         .items = object->via.array.ptr, .count = object->via.array.size, .why = why};
     struct raft_message *m = &out->message;
-    get_fields(&fields, &head, m);
+    get_fields(&fields, &head, head.count, m);
     if (fields.rc != 0) {
         return fields.rc;
     }
-    if (field_count(m->kind) != fields.count) {
-        return reason_set(why, LKV_EPROTOCOL, "kind %d has %zu fields; %zu came", (int)m->kind,
-                          field_count(m->kind), fields.count);
+    const struct layout *layout = &layouts[m->kind];
+    size_t all = head.count + layout->count + has_entries(m->kind);
+    bool without = layout->last_is_late && fields.count + 1 == all;
+    if (fields.count != all && !without) {
+        return reason_set(why, LKV_EPROTOCOL, "kind %d has %zu fields; %zu came", (int)m->kind, all,
+                          fields.count);
     }
-    get_fields(&fields, &layouts[m->kind], m);
+    get_fields(&fields, layout, layout->count - without, m);
     if (m->kind == RAFT_APPEND) {
         get_append(&fields, out);
     } else if (m->kind == RAFT_REPAIR_REPLY) {

@@ -15,6 +15,7 @@ struct pending_write {
     uint64_t end; /* the log is durable up to here once this write is; lowered by cuts */
     bool has_vote;
     uint64_t term, voted_for;
+    uint32_t promised_ms;
     uint64_t issued_ns;
 };
 

@@ -38,7 +38,7 @@ static void trace(void *arg, const char *line) {
     }
 }
 
-/* cluster N [learners= seed= window= heartbeat= election= hang= inflight= requests= append= ...] */
+/* cluster N [learners= seed= window= hang= inflight= requests= append= promise= drift= spread= ...] */
 static void cluster(struct scenario *scenario, char **words, size_t count) {
     struct world_options options =
         world_options_default(number(words, count, 1, 3), scenario_option(words, count, "seed", 1));
@@ -56,6 +56,12 @@ static void cluster(struct scenario *scenario, char **words, size_t count) {
         (uint32_t)scenario_option(words, count, "append", raft->append_bytes_max);
     raft->uncommitted_bytes_max =
         scenario_option(words, count, "uncommitted", raft->uncommitted_bytes_max);
+    raft->promise_ms = (uint32_t)scenario_option(words, count, "promise", 0);
+    raft->drift_ppm = (uint32_t)scenario_option(words, count, "drift", 0);
+    uint64_t usual = raft->election_max_ms - raft->election_min_ms;
+    raft->election_max_ms =
+        raft->election_min_ms + (uint32_t)scenario_option(words, count, "spread", usual);
+    options.plain = (uint32_t)scenario_option(words, count, "plain", 0);
     options.trace = trace;
     options.trace_arg = scenario;
     scenario->nodes = options.nodes;
@@ -216,7 +222,18 @@ static void delete (struct scenario *scenario, char **words, size_t count) {
 }
 
 static void read_index(struct scenario *scenario, char **words, size_t count) {
-    world_read(scenario->world, node(words, count, 1));
+    world_read(scenario->world, node(words, count, 1),
+               count > 2 && strcmp(words[2], "leased") == 0);
+}
+
+/* pause nX MS | clock nX PPM: from now on so much faster, or slower */
+static void pause_node(struct scenario *scenario, char **words, size_t count) {
+    world_pause(scenario->world, node(words, count, 1), 1000 * number(words, count, 2, 0));
+}
+
+static void clock_of(struct scenario *scenario, char **words, size_t count) {
+    world_clock(scenario->world, node(words, count, 1),
+                count > 2 ? strtoll(words[2], NULL, 10) : 0);
 }
 
 static void transfer(struct scenario *scenario, char **words, size_t count) {
@@ -303,6 +320,8 @@ static const struct {
                 {"submit", submit},
                 {"delete", delete},
                 {"read", read_index},
+                {"pause", pause_node},
+                {"clock", clock_of},
                 {"transfer", transfer},
                 {"gate", gate},
                 {"rot", damage},

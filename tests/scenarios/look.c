@@ -52,6 +52,7 @@ static uint64_t value(struct scenario *scenario, const char *word) {
                : strcmp(field, ".gaps") == 0      ? s.gap_count
                : strcmp(field, ".damaged") == 0   ? s.damaged_entries
                : strcmp(field, ".doubts") == 0    ? s.end_unknown
+               : strcmp(field, ".lease") == 0     ? world_lease_ms(world, id)
                : strcmp(field, ".unsynced") == 0  ? world_unsynced_bytes(world, id)
                                                   : UINT64_MAX;
     }
@@ -67,6 +68,7 @@ static uint64_t value(struct scenario *scenario, const char *word) {
            : strcmp(word, "installs") == 0   ? now->installs - then->installs
            : strcmp(word, "fetches") == 0    ? now->fetches - then->fetches
            : strcmp(word, "reads") == 0      ? now->reads_done - then->reads_done
+           : strcmp(word, "leased") == 0     ? now->reads_leased - then->reads_leased
            : strcmp(word, "filled") == 0     ? now->filled - then->filled
            : strcmp(word, "discarded") == 0  ? now->discarded - then->discarded
                                              : strtoull(word, NULL, 10);

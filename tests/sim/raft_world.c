@@ -190,6 +190,7 @@ static void happen_message(struct world *world, struct w_packet *packet) {
         hello.peer.peer = from->id;
         hello.peer.up = true;
         hello.peer.boot_nonce = from->id * 1000 + packet->boot;
+        hello.peer.promises = (world->options.plain >> (from->id - 1) & 1) == 0;
         w_step(world, node, &hello, NULL);
     }
     packet->token = ++world->next_token;
@@ -264,11 +265,17 @@ static void happen_hello(struct world *world, struct w_node *node, uint64_t peer
     event.peer.peer = peer;
     event.peer.up = true;
     event.peer.boot_nonce = peer * 1000 + other->boot;
+    event.peer.promises = (world->options.plain >> (peer - 1) & 1) == 0;
     w_step(world, node, &event, NULL);
 }
 
 static void happen(struct world *world, struct w_event *event) {
     struct w_node *node = w_node(world, event->node);
+    if (node->paused_until_ns > world->now_ns) {
+        event->at_ns = node->paused_until_ns;
+        w_push(world, *event);
+        return;
+    }
     bool alive = node->raft != NULL && (event->boot == 0 || event->boot == node->boot);
     switch (event->kind) {
     case W_MESSAGE:
@@ -306,14 +313,16 @@ static struct w_node *next_node(struct world *world, uint64_t *at_ns, bool *disk
         if (node->raft == NULL) {
             continue;
         }
-        if (node->disk.busy > 0 && node->disk.done_ns < *at_ns) {
+        uint64_t done_ns = w_awake(node, node->disk.done_ns);
+        if (node->disk.busy > 0 && done_ns < *at_ns) {
             best = node;
-            *at_ns = node->disk.done_ns;
+            *at_ns = done_ns;
             *disk = true;
         }
-        if (node->deadline_ns < *at_ns) {
+        uint64_t due_ns = w_awake(node, w_when(node, node->deadline_ns));
+        if (due_ns < *at_ns) {
             best = node;
-            *at_ns = node->deadline_ns;
+            *at_ns = due_ns;
             *disk = false;
         }
     }
@@ -360,6 +369,7 @@ struct world *world_new(const struct world_options *options) {
     }
     world->options = *options;
     world->prng = prng_of(options->seed);
+    world->clock_prng = prng_of(options->seed ^ 0xc10c);
     world->now_ns = 1000000000;
     world->config.count = options->nodes;
     for (size_t i = 0; i < options->nodes; i++) {
@@ -367,6 +377,7 @@ struct world *world_new(const struct world_options *options) {
             (struct raft_member){.id = i + 1, .voter = i + options->learners < options->nodes};
         struct w_node *node = &world->nodes[i];
         node->id = i + 1;
+        w_clock_begin(world, node);
         node->disk = (struct w_disk){.log.first = 1,
                                      .room = RAFT_ROOM_FREE,
                                      .min_us = options->disk_min_us,
@@ -497,6 +508,7 @@ void world_heal(struct world *world) {
         if (!node->disk.failing && (node->raft == NULL || node->role != RAFT_STOPPED)) {
             world_disk_hang(world, i, false);
         }
+        node->paused_until_ns = 0;
         node->disk.min_us = world->options.disk_min_us;
         node->disk.max_us = world->options.disk_max_us;
         world_disk_space(world, i, RAFT_ROOM_FREE);
@@ -619,18 +631,22 @@ int world_delete(struct world *world, uint64_t id, uint64_t *first) {
     return submit(world, id, 1, 10, 0, true, first);
 }
 
-void world_read(struct world *world, uint64_t id) {
+void world_read(struct world *world, uint64_t id, bool leased) {
     struct w_node *node = w_node(world, id);
     if (node->raft == NULL) {
         return;
     }
     struct raft_event event = {.kind = RAFT_READ};
     event.read.context = ++world->next_context;
+    event.read.leased = leased;
     node->reads =
         w_grow(node->reads, &node->read_capacity, node->read_count + 1, sizeof *node->reads);
     node->reads[node->read_count++] =
         (struct w_read){.context = event.read.context, .floor = world->committed_last};
+    bool alone = world->options.nodes - world->options.learners == 1;
+    uint64_t done = world->counts.reads_done;
     w_step(world, node, &event, NULL);
+    world->counts.reads_leased += leased && !alone && world->counts.reads_done > done;
 }
 
 int world_transfer(struct world *world, uint64_t id, uint64_t target) {

@@ -11,7 +11,7 @@
  *   quorum when it was; terms and votes on a disk never go back; no vote, request or acknowledgement
  *   leaves a node before the disk has what it states; nothing unreadable is acknowledged or applied, and
  *   a node that lost its end neither votes nor acknowledges; a read's index covers all that was committed
- *   anywhere when it was asked for. */
+ *   anywhere when it was asked for; nobody comes to lead while another one's lease lasts. */
 #ifndef TESTS_SIM_RAFT_WORLD_H
 #define TESTS_SIM_RAFT_WORLD_H
 
@@ -30,6 +30,9 @@ struct world_options {
     uint32_t disk_min_us, disk_max_us;   /* of a sync; a vote record takes two */
     uint32_t fetch_max_us;               /* a read of old entries takes up to this; at least 200 */
     uint32_t drop_permille, double_permille;
+    uint32_t drift_ppm;      /* of the fastest and the slowest clock; each node has one */
+    uint32_t plain;          /* bits: positions of nodes whose programs know no promises */
+    bool vary_times;         /* each start has other ones, no longer than those of `raft` */
     uint32_t window_entries; /* kept in memory behind what is needed; 0: all */
     bool ordered;            /* a link delivers in order */
     bool forged;             /* messages are injected: what holds across nodes is not checked */
@@ -72,6 +75,8 @@ void world_disk_hang(struct world *world, uint64_t node, bool hang);
 void world_disk_fail(struct world *world, uint64_t node); /* its next sync fails */
 void world_disk_space(struct world *world, uint64_t node, enum raft_room room);
 void world_disk_delay(struct world *world, uint64_t node, uint32_t min_us, uint32_t max_us);
+void world_clock(struct world *world, uint64_t node, int64_t ppm); /* from now on so much faster */
+void world_pause(struct world *world, uint64_t node, uint64_t us); /* nothing comes in, no timer */
 void world_reconnect(struct world *world, uint64_t node, uint64_t peer); /* a new hello */
 void world_compact(struct world *world, uint64_t node, uint64_t keep);   /* image at applied */
 
@@ -100,7 +105,7 @@ int world_submit(struct world *world, uint64_t node, size_t count, uint32_t size
                  uint64_t *first);
 /* One entry that may use the reserved room (rule 15). */
 int world_delete(struct world *world, uint64_t node, uint64_t *first);
-void world_read(struct world *world, uint64_t node);
+void world_read(struct world *world, uint64_t node, bool leased);
 int world_transfer(struct world *world, uint64_t node, uint64_t target);
 void world_gate(struct world *world, uint64_t node, bool may_campaign);
 
@@ -111,6 +116,7 @@ void world_inject(struct world *world, const struct raft_message *message, const
 
 uint64_t world_leader(const struct world *world); /* of the highest term that is up; 0: none */
 struct raft_status world_status(const struct world *world, uint64_t node);
+uint64_t world_lease_ms(const struct world *world, uint64_t node); /* left, by its own clock */
 struct raft *world_raft(struct world *world, uint64_t node);
 uint64_t world_committed(const struct world *world); /* highest index that anybody committed */
 uint64_t world_disk_last(const struct world *world, uint64_t node);
@@ -120,6 +126,7 @@ uint64_t world_term_at(const struct world *world, uint64_t node, uint64_t index)
 struct world_counts {
     uint64_t steps, messages, appends, append_entries, heartbeats, resent, ticks;
     uint64_t rotten, lost_ends, filled, reread, discarded, settled;
+    uint64_t reads_leased; /* done in the step in which they were asked for, by a lease */
     uint64_t reads_done, reads_failed, leaders, installs, fetches, crashes;
     uint64_t newest_stop; /* the node that stopped last; 0: none */
 };

@@ -187,7 +187,13 @@ static void check_leader(struct world *world, const struct w_node *node, uint64_
                   (int)node->id, (ull)term);
     }
     world->leaders[term] = node->id;
+    w_check_leases(world, node);
     world->counts.leaders++;
+    for (uint64_t later = term + 1; later < world->leader_capacity; later++) {
+        if (world->leaders[later] != 0) {
+            return; /* it was paused, and hears of its votes when others have led: it will commit nothing */
+        }
+    }
     for (uint64_t i = node->log.first; i <= world->committed_last; i++) {
         const struct w_entry *entry = w_log_at(&node->log, i);
         if (entry == NULL || entry->term != world->committed[i].term ||

@@ -112,6 +112,7 @@ static void put_on_disk(struct world *world, struct w_node *node, const struct w
         w_check_vote_write(world, node, write);
         disk->term = write->term;
         disk->voted_for = write->voted_for;
+        disk->promised_ms = write->promised_ms;
     }
     if (write->cut_from != 0 && write->cut_from <= disk->log.last) {
         cut(world, node, write);

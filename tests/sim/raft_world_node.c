@@ -329,7 +329,7 @@ static void carry_out(struct world *world, struct w_node *node, const struct raf
 
 void w_step(struct world *world, struct w_node *node, struct raft_event *event,
             struct w_packet *packet) {
-    event->now_ns = world->now_ns;
+    event->now_ns = w_clock(world, node);
     world->counts.steps++;
     if (raft_step(node->raft, event, &node->update) != 0) {
         abort(); /* nothing here injects allocation failures */
@@ -410,9 +410,10 @@ void w_start(struct world *world, struct w_node *node) {
                                .config = world->config,
                                .options = world->options.raft,
                                .seed = prng_next(&world->prng),
-                               .now_ns = world->now_ns,
+                               .now_ns = w_clock(world, node),
                                .term = disk->term > log_term ? disk->term : log_term,
                                .voted_for = disk->term >= log_term ? disk->voted_for : 0,
+                               .promised_ms = disk->promised_ms,
                                .first = disk->log.first,
                                .last = disk->log.last,
                                .runs = runs,
@@ -422,6 +423,7 @@ void w_start(struct world *world, struct w_node *node) {
                                .end_unknown = disk->end_unknown,
                                .image_index = disk->image_index,
                                .image_term = disk->image_term};
+    w_draw_times(world, &start.options);
     struct reason why = {{0}};
     if (raft_open(&node->raft, &start, &why) != 0) {
         w_violate(world, "n%d does not start: %s", (int)node->id, why.text);

@@ -41,6 +41,7 @@ struct w_write {
 struct w_disk {
     struct w_log log;
     uint64_t term, voted_for;
+    uint32_t promised_ms;
     uint64_t image_index, image_term;
     bool end_unknown;
     uint64_t lost_end_boot; /* what was sent in it or before is of a life that is over */
@@ -82,6 +83,9 @@ struct w_node {
     const struct w_fetched *fetched; /* of the step that runs */
     enum raft_role role;
     uint64_t term, leader;
+    uint64_t set_at_ns, set_to_ns; /* its clock was so, then */
+    int64_t drift_ppm;
+    uint64_t paused_until_ns; /* of the world's time */
 };
 
 enum w_kind { W_MESSAGE, W_FETCHED, W_IMAGE, W_HELLO };
@@ -104,6 +108,7 @@ struct w_known {
 struct world {
     struct world_options options;
     struct prng prng;
+    struct prng clock_prng; /* of clocks and promises */
     uint64_t now_ns, order;
     struct w_node nodes[WORLD_NODES_MAX];
     struct raft_config config;
@@ -137,6 +142,15 @@ void *w_grow(void *items, size_t *capacity, size_t needed, size_t size);
 
 void w_message_text(const struct raft_message *m, char *text, size_t size); /* _text.c */
 void w_send(struct world *world, struct w_packet *packet);
+
+/* raft_world_time.c: each node's clock */
+void w_clock_begin(struct world *world, struct w_node *node);
+uint64_t w_clock(const struct world *world, const struct w_node *node);
+uint64_t w_when(const struct w_node *node,
+                uint64_t clock_ns); /* in the world's time, not too early */
+uint64_t w_awake(const struct w_node *node, uint64_t at_ns); /* then, or when its pause is over */
+void w_draw_times(struct world *world, struct raft_options *options); /* of one life */
+void w_check_leases(struct world *world, const struct w_node *leader);
 
 /* raft_world_node.c: one step of a node, and the carrying out of its update */
 void w_step(struct world *world, struct w_node *node, struct raft_event *event,

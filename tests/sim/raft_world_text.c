@@ -86,7 +86,10 @@ void w_message_text(const struct raft_message *m, char *text, size_t size) {
                        (ull)m->heartbeat_reply.round, (ull)m->heartbeat_reply.durable,
                        (ull)m->heartbeat_reply.received);
         break;
-    case RAFT_READ_REQUEST: (void)snprintf(text, size, "asks for a read index"); break;
+    case RAFT_READ_REQUEST:
+        (void)snprintf(text, size, "asks for a read index%s",
+                       m->read_request.leased ? ", a lease will do" : "");
+        break;
     case RAFT_READ_REPLY:
         (void)snprintf(text, size, "read index %llu, %s", (ull)m->read_reply.index,
                        error_name(m->read_reply.rc));

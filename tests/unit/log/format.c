@@ -107,7 +107,8 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
                                .segments_reserved = 71,
                                .end_unknown = true,
                                .newest = {.number = 7, .first = 61, .prev_term = 3},
-                               .before_newest = {.number = 5, .first = 60, .prev_term = 2}};
+                               .before_newest = {.number = 5, .first = 60, .prev_term = 2},
+                               .promised_ms = 300};
     vote_record_encode(&vote, block);
     check_bytes(block, "6c6b762d766f740a" /* "lkv-vot\n" */
                        "01000000"         /* version */
@@ -129,14 +130,17 @@ Test(log_format, vote_record_version_1_is_these_bytes) {
                        "0500000000000000" /* the one before that */
                        "3c00000000000000"
                        "0200000000000000");
-    check_zeros(block, 144, 508);
-    check_bytes(block + 508, "1bf2bcb5");
+    check_zeros(block, 144, 152);         /* life */
+    check_bytes(block + 152, "2c010000"); /* promised, ms */
+    check_zeros(block, 156, 508);
+    check_bytes(block + 508, "434bc066");
     struct vote_record got;
     cr_assert_eq(vote_record_decode(slice_of(block, LOG_HEADER_SIZE), &got, NULL), 0);
     cr_assert_eq(got.sequence, 33);
     cr_assert_eq(got.copy, 1);
     cr_assert_eq(got.voted_for, 0x7000000000000001);
     cr_assert_eq(got.segments_reserved, 71);
+    cr_assert_eq(got.promised_ms, 300);
     cr_assert(got.end_unknown);
     cr_assert_eq(got.newest.first, 61);
     cr_assert_eq(got.newest.prev_term, 3);

@@ -25,6 +25,9 @@ struct hunt {
     size_t nodes, voters;
     uint64_t severity;     /* 0: mostly well, 3: hardly ever */
     uint64_t failed_disks; /* bits: those nodes never come back */
+    struct prng
+        lease_prng; /* of what belongs to leases: the rest of a seed is the same without it */
+    bool pauses, leases;
 };
 
 static uint64_t below(struct hunt *hunt, uint64_t bound) {
@@ -38,6 +41,27 @@ static uint64_t some_node(struct hunt *hunt) {
 static void print_line(void *arg, const char *line) {
     struct hunt *hunt = arg;
     printf("%10" PRIu64 " %s\n", hunt->world != NULL ? world_now_ms(hunt->world) : 0, line);
+}
+
+/* Clocks that differ by as much as the option says, and members that know no promises, or other ones in each
+ * life. */
+static void draw_leases(struct hunt *hunt, struct world_options *options) {
+    struct prng *prng = &hunt->lease_prng;
+    static const uint32_t drifts[] = {0, 1000, 20000, 200000};
+    if (prng_below(prng, 4) == 0) {
+        return;
+    }
+    options->raft.promise_ms = options->raft.election_min_ms / (1 + (uint32_t)prng_below(prng, 2));
+    options->raft.drift_ppm = drifts[prng_below(prng, 4)];
+    options->drift_ppm = options->raft.drift_ppm / 2; /* of two, one fast and one slow */
+    if (prng_below(prng, 2) == 0) {
+        options->raft.election_max_ms =
+            options->raft.election_min_ms + 5; /* at once when it may be */
+    }
+    hunt->leases = true;
+    options->vary_times = prng_below(prng, 2) == 0;
+    options->plain = prng_below(prng, 4) == 0 ? (uint32_t)prng_below(prng, 128) : 0;
+    hunt->pauses = prng_below(prng, 2) == 0;
 }
 
 static struct world_options options_of(struct hunt *hunt, uint64_t seed) {
@@ -55,12 +79,17 @@ static struct world_options options_of(struct hunt *hunt, uint64_t seed) {
     options.raft.inflight_bytes_max = below(hunt, 2) == 0 ? 4000 : 8u << 20;
     options.raft.append_bytes_max = below(hunt, 2) == 0 ? 500 : 1u << 20;
     options.raft.uncommitted_bytes_max = below(hunt, 3) == 0 ? 20000 : 64u << 20;
+    draw_leases(hunt, &options);
     if (getenv("LKV_HUNT_TRACE") != NULL) {
         options.trace = print_line;
         options.trace_arg = hunt;
         options.trace_messages = getenv("LKV_HUNT_TRACE")[0] == '2';
     }
     return options;
+}
+
+static void read_index(struct hunt *hunt, uint64_t node) {
+    world_read(hunt->world, node, prng_below(&hunt->lease_prng, 2) == 0);
 }
 
 static void load(struct hunt *hunt) {
@@ -71,7 +100,7 @@ static void load(struct hunt *hunt) {
                            NULL);
     }
     if (below(hunt, 3) == 0) {
-        world_read(hunt->world, some_node(hunt));
+        read_index(hunt, some_node(hunt));
     }
 }
 
@@ -128,8 +157,29 @@ static void transfer(struct hunt *hunt) {
     }
     for (int i = 0; i < 10; i++) {
         world_run_us(hunt->world, below(hunt, 20000));
-        world_read(hunt->world, leader);
+        read_index(hunt, leader);
         load(hunt);
+    }
+    world_heal(hunt->world);
+}
+
+/* The leader is heard no more, and is asked until it has noticed. */
+static void silence(struct hunt *hunt) {
+    struct prng *prng = &hunt->lease_prng;
+    uint64_t leader = world_leader(hunt->world);
+    if (leader == 0) {
+        return;
+    }
+    bool deaf = prng_below(prng, 2) == 0;
+    for (uint64_t i = 1; i <= hunt->nodes; i++) {
+        if (i != leader) {
+            world_cut(hunt->world, leader, i, true);
+            world_cut(hunt->world, i, leader, deaf);
+        }
+    }
+    for (int i = 0; i < 20; i++) {
+        world_run_us(hunt->world, prng_below(prng, 60000));
+        world_read(hunt->world, leader, true);
     }
     world_heal(hunt->world);
 }
@@ -184,6 +234,13 @@ static void act(struct hunt *hunt) {
     case 4: world_compact(hunt->world, some_node(hunt), below(hunt, 30)); break;
     case 5: world_reconnect(hunt->world, some_node(hunt), some_node(hunt)); break;
     default: load(hunt); break;
+    }
+    if (hunt->leases && prng_below(&hunt->lease_prng, 40) == 0) {
+        silence(hunt);
+    }
+    if (hunt->pauses && prng_below(&hunt->lease_prng, 40) == 0) {
+        uint64_t node = 1 + prng_below(&hunt->lease_prng, hunt->nodes);
+        world_pause(hunt->world, node, prng_below(&hunt->lease_prng, 1500000));
     }
     world_run_us(hunt->world, below(hunt, below(hunt, 10) == 0 ? 800000 : 20000));
 }
@@ -276,7 +333,8 @@ static void print_nodes(struct hunt *hunt) {
 static const char *hunt_one(uint64_t seed, enum damage kind, uint64_t *virtual_ms,
                             struct world_counts *sum) {
     static char text[600];
-    struct hunt hunt = {.damage = kind, .prng = prng_of(seed * 77 + 5)};
+    struct hunt hunt = {
+        .damage = kind, .prng = prng_of(seed * 77 + 5), .lease_prng = prng_of(seed * 79 + 30)};
     hunt.nodes = kind == NO_DAMAGE ? 1 + below(&hunt, 7) : 2 + below(&hunt, 4);
     struct world_options options = options_of(&hunt, seed);
     hunt.world = world_new(&options);
@@ -302,6 +360,7 @@ static const char *hunt_one(uint64_t seed, enum damage kind, uint64_t *virtual_m
     sum->messages += counts->messages;
     sum->leaders += counts->leaders;
     sum->reads_done += counts->reads_done;
+    sum->reads_leased += counts->reads_leased;
     sum->installs += counts->installs;
     sum->fetches += counts->fetches;
     sum->crashes += counts->crashes;
@@ -331,10 +390,10 @@ static void hunt_many(enum damage kind, uint64_t usual) {
         cr_expect(found == NULL, "%s", found);
     }
     printf("%" PRIu64 " seeds, %.2f virtual hours, %" PRIu64 " steps, %" PRIu64
-           " messages, %" PRIu64 " leaders, %" PRIu64 " reads, %" PRIu64 " images, %" PRIu64
-           " fetches, %" PRIu64 " crashes\n",
+           " messages, %" PRIu64 " leaders, %" PRIu64 " reads (%" PRIu64 " by leases), %" PRIu64
+           " images, %" PRIu64 " fetches, %" PRIu64 " crashes\n",
            count, (double)virtual_ms / 3.6e6, sum.steps, sum.messages, sum.leaders, sum.reads_done,
-           sum.installs, sum.fetches, sum.crashes);
+           sum.reads_leased, sum.installs, sum.fetches, sum.crashes);
     if (kind != NO_DAMAGE) {
         printf("damage: %" PRIu64 " entries rotten, %" PRIu64 " filled (%" PRIu64
                " read again), %" PRIu64 " discards, %" PRIu64 " ends lost, %" PRIu64

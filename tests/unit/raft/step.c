@@ -98,8 +98,8 @@ Test(raft_step, refuses_a_start_that_contradicts_itself) {
     raft_close(raft);
     raft_close(NULL);
 
-    struct raft_start bad[9];
-    for (size_t i = 0; i < 9; i++) {
+    struct raft_start bad[11];
+    for (size_t i = 0; i < 11; i++) {
         bad[i] = good;
     }
     struct raft_run falling[] = {{1, 3}, {5, 2}};
@@ -112,7 +112,9 @@ Test(raft_step, refuses_a_start_that_contradicts_itself) {
     bad[6].options.heartbeat_ms = 0;
     bad[7].config.members[1].id = 1;
     bad[8].last = 4; /* a run beyond the end */
-    for (size_t i = 0; i < 9; i++) {
+    bad[9].options.promise_ms = bad[9].options.election_min_ms + 1;
+    bad[10].options.drift_ppm = 1000000;
+    for (size_t i = 0; i < 11; i++) {
         struct reason why = {{0}};
         cr_expect(raft_open(&raft, &bad[i], &why) == LKV_EINVAL, "%zu", i);
         cr_expect(raft == NULL && why.text[0] != '\0');
@@ -350,6 +352,8 @@ static void fill_message(struct prng *prng, struct raft_message *m,
         m->append.count = (uint32_t)prng_below(prng, 8);
         m->append.entries = m->append.count > 0 ? metas : NULL;
         fill_metas(prng, m->append.prev_term, metas);
+    } else if (m->kind == RAFT_READ_REQUEST) {
+        m->read_request.leased = flags & 1;
     } else {
         fill_repair(prng, m, metas);
     }
@@ -377,12 +381,14 @@ static void random_event(struct prng *prng, struct raft_event *event, struct raf
     case 4:
         event->kind = RAFT_READ;
         event->read.context = prng_next(prng);
+        event->read.leased = prng_below(prng, 2) == 0;
         break;
     case 5:
         event->kind = RAFT_PEER;
         event->peer.peer = prng_below(prng, 6);
         event->peer.up = prng_below(prng, 3) != 0;
         event->peer.boot_nonce = prng_below(prng, 3);
+        event->peer.promises = prng_below(prng, 2) == 0;
         break;
     case 6:
         event->kind = RAFT_TRANSFER;
@@ -415,6 +421,8 @@ Test(raft_step, survives_any_sequence_of_messages) {
         struct raft_start start = start_of(1 + (size_t)prng_below(&prng, 5));
         start.seed = prng_next(&prng);
         start.options.inflight_bytes_max = 2000;
+        start.options.promise_ms = (uint32_t)prng_below(&prng, 301);
+        start.promised_ms = (uint32_t)prng_below(&prng, 301);
         static const struct raft_run runs[] = {{1, 1}, {6, 2}};
         static const struct raft_gap gaps[] = {{2, 3, 1}, {5, 7, 2}};
         if (round % 2 == 0) {
@@ -479,6 +487,8 @@ Test(raft_step, reports_each_failed_allocation) {
                 event.submit.in_term = 0;
             } else if (event.kind == RAFT_PERSISTED) {
                 event.persisted.write_no = newest;
+            } else if (event.kind == RAFT_READ) {
+                event.read.leased = false;
             }
             rc = raft_step(raft, &event, &update);
             newest = update.write.no != 0 ? update.write.no : newest;
@@ -494,6 +504,62 @@ Test(raft_step, reports_each_failed_allocation) {
         raft_update_fini(&update);
         raft_close(raft);
     }
+}
+
+/* ------------------------------------------------------------------ promises (rule 30) */
+
+/* What node 1 promises to leader 2, which asks for so long; what it writes is durable `later` or at once. */
+static uint32_t promised(struct raft *raft, uint64_t now_ms, uint32_t asked_ms,
+                         struct raft_update *update, bool later) {
+    struct raft_message beat = {.kind = RAFT_HEARTBEAT, .from = 2, .to = 1, .term = 1};
+    beat.heartbeat.round = 1;
+    beat.heartbeat.promise_ms = asked_ms;
+    cr_assert_eq(receive(raft, SECOND + now_ms * 1000000, &beat, update), 0);
+    uint32_t given_ms = UINT32_MAX;
+    for (size_t i = 0; i < update->message_count; i++) {
+        if (update->messages[i].kind == RAFT_HEARTBEAT_REPLY) {
+            given_ms = update->messages[i].heartbeat_reply.promise_ms;
+        }
+    }
+    if (update->write.no != 0 && !later) {
+        uint64_t no = update->write.no;
+        cr_assert_eq(persisted(raft, SECOND + now_ms * 1000000, no, update), 0);
+    }
+    return given_ms;
+}
+
+Test(raft_step, promises_follow_what_is_asked_and_their_record_comes_first) {
+    struct raft_start start = start_of(3);
+    start.promised_ms = 200; /* by an earlier life */
+    struct raft *raft = open_raft(&start);
+    struct raft_update update = {0};
+    struct raft_status status;
+    raft_status(raft, &status);
+    cr_expect_eq(status.promised_until_ns, SECOND + 200 * 1000000u);
+    cr_expect_eq(promised(raft, 0, 100, &update, false), 100, "the record says more");
+    cr_expect_eq(promised(raft, 50, 300, &update, true), 200, "the longer one is not durable");
+    uint64_t no = update.write.no;
+    cr_expect(update.write.save_vote && update.write.promised_ms == 300);
+    cr_expect_eq(promised(raft, 60, 300, &update, true), 200);
+    cr_expect_eq(update.write.no, 0, "it is on its way");
+    cr_assert_eq(persisted(raft, SECOND + 70 * 1000000u, no, &update), 0);
+    cr_expect_eq(promised(raft, 80, 300, &update, false), 300);
+    raft_status(raft, &status);
+    cr_expect_eq(status.promised_until_ns, SECOND + 380 * 1000000u);
+    cr_expect_eq(promised(raft, 400, 100, &update, false), 100);
+    cr_expect_eq(update.write.no, 0, "this life has given a longer one");
+    raft_close(raft);
+
+    start.promised_ms = 300; /* the next life; the option is off now */
+    raft = open_raft(&start);
+    cr_expect_eq(promised(raft, 0, 0, &update, false), 0);
+    cr_expect_eq(promised(raft, 299, 0, &update, true), 0);
+    cr_expect_eq(update.write.no, 0, "the earlier life's may last");
+    cr_expect_eq(promised(raft, 300, 0, &update, true), 0);
+    cr_expect(update.write.save_vote && update.write.promised_ms == 0);
+    cr_expect_eq(promised(raft, 310, 300, &update, true), 0, "the disk may say either");
+    raft_close(raft);
+    raft_update_fini(&update);
 }
 
 /* ------------------------------------------------------------------ fetches */

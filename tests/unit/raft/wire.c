@@ -209,6 +209,38 @@ Test(raft_wire, gives_back_what_is_empty_or_false) {
     buffer_fini(&out);
 }
 
+/* What protocol 1 has got since comes last and is left out when it says nothing; there it is not written as 0. */
+Test(raft_wire, late_fields_are_these_bytes_and_left_out_when_they_say_nothing) {
+    struct raft_message beat = sample(RAFT_HEARTBEAT), back = sample(RAFT_HEARTBEAT_REPLY),
+                        ask = sample(RAFT_READ_REQUEST);
+    beat.heartbeat.promise_ms = 300;
+    back.heartbeat_reply.promise_ms = 200;
+    ask.read_request.leased = true;
+    const struct raft_message *const messages[] = {&beat, &back, &ask};
+    static const char *const hex[] = {"9705cf112233445566778802cd012c01cfffffffffffffffffcd012c",
+                                      "9906cf112233445566778802cd012c01020301ccc8",
+                                      "9707cf112233445566778802cd012c0102c3"};
+    for (size_t i = 0; i < 3; i++) {
+        struct buffer out;
+        struct raft_packet packet;
+        struct reason why = {{0}};
+        buffer_init(&out);
+        raft_wire_encode(messages[i], NULL, &out);
+        char text[256] = "";
+        for (size_t k = 0; k < out.size; k++) {
+            (void)snprintf(text + 2 * k, sizeof text - 2 * k, "%02x", out.data[k]);
+        }
+        cr_expect_str_eq(text, hex[i]);
+        cr_assert_eq(raft_wire_decode(buffer_slice(&out), &packet, &why), 0, "%s", why.text);
+        const struct raft_message *got = &packet.message;
+        cr_expect(i != 0 || got->heartbeat.promise_ms == 300);
+        cr_expect(i != 1 || got->heartbeat_reply.promise_ms == 200);
+        cr_expect(i != 2 || got->read_request.leased);
+        raft_packet_fini(&packet);
+        buffer_fini(&out);
+    }
+}
+
 Test(raft_wire, copies_payload_and_sets_index_and_metas) {
     struct buffer out;
     encode(RAFT_APPEND, &out);
