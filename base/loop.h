@@ -27,7 +27,7 @@ struct loop_job {
 };
 
 struct loop_ops {
-    uint64_t (*now_ns)(const struct loop *loop); /* monotonic; any thread */
+    uint64_t (*now_ns)(const struct loop *loop); /* monotonic, also asleep; any thread */
     uint64_t (*wall_ms)(
         const struct loop *loop);          /* for people, and for the age of files; any thread */
     uint64_t (*random)(struct loop *loop); /* 64 bits, unpredictable; loop */

@@ -640,7 +640,14 @@ static const char bench_details[] =
 
 static const struct flag put_flags[] = {BENCH_FLAGS, WRITE_FLAGS, FLAG_END};
 
+#define LEASED_FLAG                                                          \
+    {                                                                        \
+        "leased", FLAG_SWITCH, 0, false, NULL,                               \
+            "answered by leases where the leader has the option lease_reads" \
+    }
+
 static const struct flag get_flags[] = {BENCH_FLAGS,
+                                        LEASED_FLAG,
                                         {"local", FLAG_SWITCH, 0, false, NULL,
                                          "what the node asked has applied, at any time, maybe old"},
                                         FLAG_END};
@@ -649,6 +656,7 @@ static const struct flag mixed_flags[] = {
     BENCH_FLAGS,
     WRITE_FLAGS,
     {"reads", FLAG_VALUE, 0, false, "PERCENT", "how many are reads (default 80)"},
+    LEASED_FLAG,
     {"local", FLAG_SWITCH, 0, false, NULL,
      "what the node asked has applied, at any time, maybe old"},
     FLAG_END};

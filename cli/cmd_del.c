@@ -131,6 +131,8 @@ static const struct flag count_flags[] = {
     {"range", FLAG_MODE, 0, false, NULL, "two words: the keys from FROM up to, not including, TO"},
     {"from-key", FLAG_MODE, 0, false, NULL, "the key and all behind it"},
     {"rev", FLAG_VALUE, 0, false, "N", "as of revision N"},
+    {"leased", FLAG_SWITCH, 0, false, NULL,
+     "the newest, without asking the others where the leader has the option lease_reads"},
     {"bounded", FLAG_SWITCH, 0, false, NULL,
      "not older than the node's option bounded_ms, mostly without asking the others"},
     {"local", FLAG_SWITCH, 0, false, NULL,

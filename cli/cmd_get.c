@@ -320,6 +320,8 @@ static const struct flag get_flags[] = {
     {"max-create-rev", FLAG_VALUE, 0, false, "N", "... or earlier"},
     {"keys-only", FLAG_SWITCH, 0, false, NULL, "without the values"},
     {"count", FLAG_SWITCH, 0, false, NULL, "how many keys, and nothing of them"},
+    {"leased", FLAG_SWITCH, 0, false, NULL,
+     "the newest, without asking the others where the leader has the option lease_reads"},
     {"bounded", FLAG_SWITCH, 0, false, NULL,
      "not older than the node's option bounded_ms, mostly without asking the others"},
     {"local", FLAG_SWITCH, 0, false, NULL,

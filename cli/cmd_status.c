@@ -335,7 +335,8 @@ static const char *const numbers[] = {"term",
                                       "repaired_entries",
                                       "scrub_index",
                                       "scrubbed_ms",
-                                      "compared_index"};
+                                      "compared_index",
+                                      "read_lease_ms"};
 
 /* In the leader's rows: a member's own trouble says more than how its log is sent to it. */
 static const char *member_state(const struct lkv_member *member, const struct troubles *troubles,

@@ -209,6 +209,8 @@ int store_open(struct cli *cli, enum purpose purpose, struct store *store) {
     }
     if (args_switch(&cli->args, "local")) {
         store->how = LKV_LOCAL;
+    } else if (args_switch(&cli->args, "leased")) {
+        store->how = LKV_LEASED;
     } else if (args_switch(&cli->args, "bounded")) {
         store->how = LKV_BOUNDED;
     }

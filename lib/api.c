@@ -88,8 +88,12 @@ static void finish_to_waiter(struct request *request) {
     waiter_complete(request->owner, take_reply(request));
 }
 
-/* A local read of a node needs nobody else: it is answered on the caller's thread. */
+/* A local read of a node needs nobody else: it is answered on the caller's thread. So is one of a leader with
+ * a lease. */
 static bool answer_here(struct lkv *db, struct request *request) {
+    if (request->op == REQUEST_GET && request->how == LKV_LEASED && db->ops->get_leased != NULL) {
+        return db->ops->get_leased(db, request);
+    }
     if (request->op != REQUEST_GET || request->how != LKV_LOCAL || db->ops->get_local == NULL) {
         return false;
     }

@@ -2,8 +2,11 @@
 #include "lib/api.h"
 
 int api_check_how(enum lkv_read how) {
-    if (how == LKV_LINEARIZABLE || how == LKV_BOUNDED || how == LKV_LOCAL) {
-        return 0;
+    switch (how) {
+    case LKV_LINEARIZABLE:
+    case LKV_LEASED:
+    case LKV_BOUNDED:
+    case LKV_LOCAL: return 0;
     }
     return api_fail(LKV_EINVAL, "there is no way %d to read", (int)how);
 }

@@ -248,7 +248,7 @@ static unsigned take_bits(struct arguments *arguments, unsigned known, const cha
 
 static enum lkv_read take_how(struct arguments *arguments) {
     uint64_t how = take_number(arguments, "how");
-    if (how != LKV_LINEARIZABLE && how != LKV_BOUNDED && how != LKV_LOCAL) {
+    if (how > LKV_LOCAL) {
         fail(arguments, LKV_EUNSUPPORTED, "how");
         return LKV_LINEARIZABLE;
     }

@@ -21,6 +21,7 @@ struct lkv_ops {
     int (*get_copy)(struct lkv *db, struct slice key, void *into, size_t capacity, size_t *size);
     int (*get_local)(struct lkv *db,
                      struct request *request); /* fills request->reply, any thread */
+    bool (*get_leased)(struct lkv *db, struct request *request); /* likewise; false: submit it */
     int (*role_watch)(struct lkv *db, struct lkv_queue *queue, void *tag);
     /* Where images of the program's state go; NULL: this node has none. */
     struct own_place *(*own)(struct lkv *db);

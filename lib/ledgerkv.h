@@ -313,11 +313,18 @@ LKV_API void lkv_msg_free(struct lkv_msg *msg);
  * everything else by message. All of them are LKV_EUNSUPPORTED with the option model=log.
  */
 
-/* How a read is made true. The number 1 is kept for leased reads. */
+/* How a read is made true.
+ * LKV_LEASED trusts clocks (Ongaro's thesis, 6.4.1): with the option "lease_reads" a leader answers
+ * it without asking the others, a get on its own handle even on the caller's thread. The clocks of
+ * two members must not differ in rate by more than the option "clock_drift_ppm", and none may stand
+ * still: a virtual machine that is paused or moved from outside, without its clock going on, can
+ * show what is old. Without a lease, and without the option, it is LKV_LINEARIZABLE. */
 enum lkv_read {
     LKV_LINEARIZABLE = 0, /* sees every write acknowledged before the read began */
-    LKV_BOUNDED = 2, /* ... before the option "bounded_ms" of the node that answers, counted back
-                             from there: without asking the others when that is known already */
+    LKV_LEASED = 1,       /* the same, as long as clocks keep to their bound */
+    LKV_BOUNDED = 2, /* every write acknowledged before the option "bounded_ms" of the node that
+                             answers, counted back from there: without asking the others when that
+                             is known already */
     LKV_LOCAL = 3    /* this replica's applied state, at any time, perhaps old; of a client: of
                              the node that it is connected to */
 };
@@ -484,7 +491,8 @@ LKV_API LKV_CHECK int lkv_role_watch(struct lkv *db, struct lkv_queue *queue, vo
  *            "scrub_index" (where the check of the disk is; 0: none is under way), "scrubbed_ms"
  *            (when the last whole one ended, wall clock; 0: none since the start),
  *            "compared_index" (entry at which its state was last compared with the others'; 0: not
- *            since the start).
+ *            since the start), "read_lease_ms" (what is left of this leader's lease for
+ *            LKV_LEASED; 0: it has none, or, being alone, needs none).
  *   Members  with lkv_msg_member, this node first. */
 LKV_API LKV_CHECK int lkv_status(struct lkv *db, int64_t timeout_ms, struct lkv_msg **out);
 

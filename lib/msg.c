@@ -60,7 +60,8 @@
     X("ttl_ms")           \
     X("remaining_ms")     \
     X("next_sub")         \
-    X("partial")
+    X("partial")          \
+    X("read_lease_ms")
 
 const char *msg_known_name(struct slice name) {
     /* The compiler knows each size, so that almost all of this compares one number. */

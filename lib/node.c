@@ -25,6 +25,7 @@ void node_stop(struct node *node, int rc, const char *format, ...) {
     trace_line(&node->trace, TRACE_ERROR, "stopped", "%s: %s", error_name(rc), node->stop_why.text);
     node->raft_deadline_ns = UINT64_MAX;
     node->role = RAFT_STOPPED;
+    node_read_lease(node, 0, 0);
     node->leader = RAFT_NOBODY;
     node->leader_moved = true;
     node->turn_wanted = true;
@@ -261,9 +262,10 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     node->raft_deadline_ns = node->timer_at_ns = node->handover_deadline_ns = UINT64_MAX;
     (void)pthread_mutex_init(&node->mutex, NULL);
     (void)pthread_cond_init(&node->changed_cond, NULL);
-    struct list_link *lists[] = {&node->incoming, &node->staged,    &node->full_jobs,
-                                 &node->parked,   &node->reads_new, &node->read_batches,
-                                 &node->submits,  &node->strangers, &node->old_forwards};
+    struct list_link *lists[] = {&node->incoming,     &node->staged,    &node->full_jobs,
+                                 &node->parked,       &node->reads_new, &node->reads_leased,
+                                 &node->read_batches, &node->submits,   &node->strangers,
+                                 &node->old_forwards};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_init(lists[i]);
     }

@@ -235,7 +235,9 @@ struct node {
     atomic_size_t held_bytes; /* of callers' requests without their final message */
     atomic_bool role_freed;   /* a role message was freed: role_pump */
     struct kv *kv;            /* readable at any time; NULL in model log */
-    struct kv_home kv_home;   /* engine NULL: in memory */
+    /* As in the newest update of the core; written by the loop, the second one first. */
+    _Atomic(uint64_t) lease_until_ns, lease_index;
+    struct kv_home kv_home; /* engine NULL: in memory */
     char state_dir[DISK_PATH_SIZE];
     uint64_t kv_included;          /* what kv knew when it was opened from its home; 0: nothing */
     uint64_t health_ns;            /* when its home is looked at again */
@@ -323,6 +325,7 @@ struct node {
     size_t parked_bytes;
     uint64_t park_retry_ns;        /* UINT64_MAX: nothing is parked */
     struct list_link reads_new;    /* linearizable reads that came in this turn */
+    struct list_link reads_leased; /* those for which the leader's lease will do */
     struct list_link read_batches; /* of struct read_batch: asked for a read index */
     struct list_link views;        /* of struct node_view */
     size_t view_count;
@@ -517,6 +520,9 @@ bool node_is_fresh(const struct node *node);
 /* What was applied is committed, and as of its revision nothing changes it: no quorum needs to be asked. */
 bool node_reads_past(const struct node *node, const struct request *request);
 int node_get_local(struct lkv *handle, struct request *request);
+/* Of LKV_LEASED; false: not here and now, the loop knows how. Any thread. */
+bool node_get_leased(struct lkv *handle, struct request *request);
+void node_read_lease(struct node *node, uint64_t until_ns, uint64_t index); /* loop thread */
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size);
 
 /* ECOMPACTED, EFUTURE: the reply says what can be read; of any other rc nothing. */

@@ -15,7 +15,7 @@ enum {
     COUNT_AT_ONCE = 20000
 };
 
-/* The reads of one turn, behind one read index. */
+/* The reads of one turn, behind one read index; those for which a lease will do have one of their own. */
 struct read_batch {
     struct list_link link;
     uint64_t context;
@@ -26,7 +26,8 @@ struct read_batch {
 };
 
 void node_read_add(struct node *node, struct request *request) {
-    list_push_back(&node->reads_new, &request->link);
+    bool leased = request->how == LKV_LEASED;
+    list_push_back(leased ? &node->reads_leased : &node->reads_new, &request->link);
     node->turn_wanted = true;
     if (request->deadline_ns < node->next_expiry_ns) {
         node->next_expiry_ns = request->deadline_ns;
@@ -47,23 +48,30 @@ static void fail_list(struct list_link *requests, int rc, const char *text) {
     }
 }
 
-void node_read_flush(struct node *node) {
-    if (list_empty(&node->reads_new)) {
+static void flush(struct node *node, struct list_link *requests, bool leased) {
+    if (list_empty(requests)) {
         return;
     }
     struct read_batch *batch = mem_calloc(1, sizeof(*batch));
     if (batch == NULL) {
-        fail_list(&node->reads_new, LKV_ENOMEM, "no memory for a read");
+        fail_list(requests, LKV_ENOMEM, "no memory for a read");
         return;
     }
     batch->context = ++node->next_read_context;
     batch->asked_ns = node_now(node);
     batch->index = UINT64_MAX;
     list_init(&batch->requests);
-    move_all(&node->reads_new, &batch->requests);
+    move_all(requests, &batch->requests);
     list_push_back(&node->read_batches, &batch->link);
-    struct raft_event event = {.kind = RAFT_READ, .read = {.context = batch->context}};
+    struct raft_event event = {.kind = RAFT_READ,
+                               .read = {.context = batch->context, .leased = leased}};
     node_step(node, &event);
+}
+
+void node_read_flush(struct node *node) {
+    flush(node, &node->reads_new, false);
+    flush(node, &node->reads_leased,
+          true); /* rule 30: the core reads the clock now, they have come before */
 }
 
 void node_read_done(struct node *node, const struct raft_read_result *result) {
@@ -376,6 +384,35 @@ int node_get_local(struct lkv *handle, struct request *request) {
     return request->reply->rc;
 }
 
+/* ------------------------------------------------------------------ on the caller's thread, with a lease */
+
+void node_read_lease(struct node *node, uint64_t until_ns, uint64_t index) {
+    atomic_store_explicit(&node->lease_index, index, memory_order_release);
+    atomic_store_explicit(&node->lease_until_ns, until_ns, memory_order_release);
+}
+
+/* Rule 30, read from below: at the moment of the first line nobody else led, since the clock, read last, still
+ * says so, however long this thread was kept waiting in between. So everything acknowledged before that moment
+ * was known here to be committed, and the index, read after it, is not below that. The state that was read has
+ * reached it. (In another order of the first two lines this node could lose its role and win it again between
+ * them, with an index from before.) */
+bool node_get_leased(struct lkv *handle, struct request *request) {
+    struct node *node = (struct node *)handle;
+    uint64_t until_ns = atomic_load_explicit(&node->lease_until_ns, memory_order_acquire);
+    uint64_t committed = atomic_load_explicit(&node->lease_index, memory_order_acquire);
+    if (until_ns == 0 || request->select.rev != 0 || node->diverged || node->growing) {
+        return false;
+    }
+    answer_get(node, request, false);
+    uint64_t index = 0;
+    if (lkv_msg_u64(request->reply, "index", &index) && index >= committed &&
+        node_now(node) < until_ns) {
+        return true;
+    }
+    msg_clear(request->reply);
+    return false;
+}
+
 int node_get_copy(struct lkv *handle, struct slice key, void *into, size_t capacity, size_t *size) {
     struct node *node = (struct node *)handle;
     if (node->growing) {
@@ -405,6 +442,8 @@ static uint64_t expire_list(struct list_link *requests, uint64_t now_ns) {
 
 uint64_t node_read_expire(struct node *node, uint64_t now_ns) {
     uint64_t earliest = expire_list(&node->reads_new, now_ns);
+    uint64_t leased_earliest = expire_list(&node->reads_leased, now_ns);
+    earliest = leased_earliest < earliest ? leased_earliest : earliest;
     uint64_t log_earliest = node_log_expire(node, now_ns);
     earliest = log_earliest < earliest ? log_earliest : earliest;
     uint64_t view_earliest = node_view_expire(node, now_ns);
@@ -436,6 +475,7 @@ void node_read_fail_all(struct node *node, int rc, const char *text) {
     node_lease_fail_all(node, rc, text);
     node_own_fail_all(node, rc, text);
     fail_list(&node->reads_new, rc, text);
+    fail_list(&node->reads_leased, rc, text);
     struct list_link *link;
     while ((link = list_pop_front(&node->read_batches)) != NULL) {
         struct read_batch *batch = LIST_ITEM(link, struct read_batch, link);

@@ -377,6 +377,8 @@ static struct raft_options core_options(const struct lkv_options *options) {
     out.inflight_bytes_max = (uint32_t)options->peer_inflight_bytes;
     out.inflight_requests_max = (uint32_t)options->peer_inflight_requests;
     out.uncommitted_bytes_max = options->inflight_bytes_max;
+    out.promise_ms = options->lease_reads ? out.election_min_ms : 0;
+    out.drift_ppm = (uint32_t)options->clock_drift_ppm;
     return out;
 }
 
@@ -403,6 +405,7 @@ static int open_core(struct node *node, const struct identity *identity,
                                .now_ns = node_now(node),
                                .term = state->vote.term,
                                .voted_for = state->vote.voted_for,
+                               .promised_ms = state->vote.promised_ms,
                                .first = state->first,
                                .last = state->last,
                                .runs = runs,

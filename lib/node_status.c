@@ -92,6 +92,20 @@ static const char *disk_trouble(const struct node *node) {
     return NULL;
 }
 
+static void add_model(const struct node *node, struct lkv_msg *reply) {
+    msg_set_str(reply, "model", model_name(node->identity.model));
+    if (node->kv != NULL) {
+        msg_set_str(reply, "engine", node->kv_home.engine != NULL ? "rocksdb" : "memory");
+    }
+}
+
+/* What is left of this leader's lease; 0: it has none (rule 30). One that is alone has it for ever. */
+static uint64_t lease_left_ms(const struct node *node, const struct raft_status *status) {
+    uint64_t now_ns = node_now(node);
+    bool ends = status->lease_until_ns > now_ns && status->lease_until_ns != UINT64_MAX;
+    return ends ? (status->lease_until_ns - now_ns) / MS_NS : 0;
+}
+
 static void add_state(struct node *node, struct lkv_msg *reply) {
     char text[2 * REASON_SIZE + 64] = "";
     if (node->stop_rc != 0) {
@@ -131,10 +145,7 @@ void node_answer_status(struct node *node, struct request *request) {
     } else {
         stats.sessions = node->ledger.sessions.count;
     }
-    msg_set_str(reply, "model", model_name(node->identity.model));
-    if (node->kv != NULL) {
-        msg_set_str(reply, "engine", node->kv_home.engine != NULL ? "rocksdb" : "memory");
-    }
+    add_model(node, reply);
     msg_set_str(reply, "id", node->options.id);
     msg_set_str(reply, "address", node->founding.self_address);
     msg_set_str(reply, "role", role_text(node));
@@ -179,6 +190,7 @@ void node_answer_status(struct node *node, struct request *request) {
         {"peers_up", up},
         {"connections", server_connections(node->server)},
         {"views", node->view_count},
+        {"read_lease_ms", lease_left_ms(node, &status)},
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         msg_set_u64(reply, numbers[i].name, numbers[i].value);

@@ -176,6 +176,8 @@ static void publish_role(struct node *node, const struct raft_update *update) {
 static void carry_out(struct node *node, const struct raft_event *event,
                       const struct raft_update *update) {
     int rc = 0;
+    /* First: a message of this update may let somebody else lead, or say what is committed. */
+    node_read_lease(node, update->lease_until_ns, update->lease_index);
     if (event->kind == RAFT_SUBMIT && update->submit_rc == 0) {
         rc = node_append_accepted(node, update->submit_first, node->term);
     }

@@ -82,6 +82,7 @@ static const struct lkv_ops node_ops = {.submit = node_submit,
                                         .wake = wake,
                                         .get_copy = node_get_copy,
                                         .get_local = node_get_local,
+                                        .get_leased = node_get_leased,
                                         .role_watch = role_watch,
                                         .consumed = wake};
 

@@ -89,6 +89,11 @@ enum option_kind {
       "sessions that may be open in the cluster, as its leader's option says")                    \
     X(bounded_ms, KIND_MS, bounded_ms, "1s", 1, 600 * 1000,                                       \
       "ms by which the state may be old that a bounded read shows")                               \
+    X(lease_reads, KIND_SWITCH, lease_reads, "off", 0, 0,                                         \
+      "on: a leader answers leased reads without asking the others, as long as clocks keep to "   \
+      "clock_drift_ppm")                                                                          \
+    X(clock_drift_ppm, KIND_NUMBER, clock_drift_ppm, "200000", 0, 500000,                         \
+      "millionths by which the clocks of two members may differ in rate, for leased reads")       \
     X(history_revisions, KIND_NUMBER, history_revisions, "100000", 0, UINT64_C(1) << 40,          \
       "revisions kept behind the newest one; older history is compacted; 0: no limit")            \
     X(history_ms, KIND_MS, history_ms, "0", 0, UINT64_C(366) * 24 * 3600 * 1000,                  \

@@ -67,6 +67,8 @@ struct lkv_options {
     uint64_t keep_entries;      /* log entries kept behind an image for slow followers, 10000 */
     uint64_t sessions_max;      /* 4096 */
     uint64_t bounded_ms;        /* how old the state may be that LKV_BOUNDED shows, 1000 */
+    bool lease_reads;           /* off: leaders ask for promises, and answer LKV_LEASED by them */
+    uint64_t clock_drift_ppm;   /* by which members' clocks may differ in rate, 200000 */
     uint64_t history_revisions; /* kept behind the newest, 100000; 0: no limit */
     uint64_t history_ms;        /* 0: no limit */
     uint64_t history_bytes;     /* of superseded versions in memory, 64 MiB; 0: no limit */

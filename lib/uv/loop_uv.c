@@ -29,9 +29,10 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)now.tv_sec * 1000 * MS_NS + (uint64_t)now.tv_nsec;
 }
 
+/* It goes on while the machine sleeps: to the others, a leader that has slept is one that was silent (rule 30). */
 static uint64_t now_ns(const struct loop *loop) {
     (void)loop;
-    return clock_ns(CLOCK_MONOTONIC);
+    return clock_ns(CLOCK_BOOTTIME);
 }
 
 static uint64_t wall_ms(const struct loop *loop) {
@@ -64,10 +65,14 @@ static void on_timer(uv_timer_t *timer) {
     loop->base.events.on_timer(loop->base.events.arg);
 }
 
-/* libuv's time is the same clock in whole milliseconds, rounded down. A deadline rounded up to one
- * is therefore never met early, and needs no reading of the clock here. */
+/* libuv's time is that in which the machine did not sleep, in whole milliseconds, rounded down. (Asleep, it
+ * waits longer: the timer comes up late by as much as was left of it. What is read second is not too early for
+ * the difference, so neither is the deadline too late.) */
 static void arm_timer(struct loop_uv *loop) {
-    uint64_t due_ms = loop->timer_at_ns / MS_NS + (loop->timer_at_ns % MS_NS != 0);
+    uint64_t awake_ns = clock_ns(CLOCK_MONOTONIC);
+    uint64_t asleep_ns = clock_ns(CLOCK_BOOTTIME) - awake_ns;
+    uint64_t at_ns = loop->timer_at_ns > asleep_ns ? loop->timer_at_ns - asleep_ns : 0;
+    uint64_t due_ms = at_ns / MS_NS + (at_ns % MS_NS != 0);
     uint64_t now_ms = uv_now(&loop->uv);
     int rc = uv_timer_start(&loop->timer, on_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
     ASSERT(rc == 0);

@@ -169,6 +169,8 @@ static void report(const struct sim_hunt *hunt, double seconds) {
            " of an older state\n",
            counts->past_reads, counts->past_refusals, counts->views, counts->views_old,
            counts->view_items, counts->bounded, counts->bounded_old);
+    printf("%" PRIu64 " leased reads, and %" PRIu64 " on their callers' threads\n", counts->leased,
+           counts->leased_here);
     printf("%" PRIu64 " watches were told %" PRIu64 " events, %" PRIu64
            " were overtaken by compactions\n",
            counts->watches, counts->watched, counts->overtaken);

@@ -29,6 +29,8 @@ static const struct number numbers[] = {
     NUMBER(read_permille),
     NUMBER(view_permille),
     NUMBER(bounded_ms),
+    NUMBER(lease_reads),
+    NUMBER(leased_permille),
     NUMBER(retention_bytes),
     NUMBER(write_permille),
     NUMBER(session_permille),

@@ -79,6 +79,8 @@ static void set_options(struct sim_node *node) {
     options->image_log_bytes = plan->image_log_bytes;
     options->keep_entries = plan->keep_entries;
     options->bounded_ms = plan->bounded_ms;
+    options->lease_reads = plan->lease_reads != SIM_LEASE_READS_OFF;
+    options->clock_drift_ppm = 2 * (uint64_t)plan->drift_ppm; /* no more than there is */
     options->history_revisions = plan->history_revisions;
     options->history_ms = plan->history_ms;
     options->history_bytes = plan->history_bytes;
@@ -183,6 +185,7 @@ struct sim_world *sim_world_new(const struct sim_plan *plan,
     world->prng_life = prng_of(prng_next(&seeds));
     world->prng_program = prng_of(plan->seed ^ UINT64_C(0x9a3e9a3e9a3e9a3e));
     world->prng_remote = prng_of(plan->seed ^ UINT64_C(0xc11ec11ec11ec11e));
+    world->prng_leased = prng_of(plan->seed ^ UINT64_C(0x1ea5ed1ea5ed1ea5));
     world->prng_read = prng_of(plan->seed ^ UINT64_C(0x4ead4ead4ead4ead));
     world->prng_lease = prng_of(plan->seed ^ UINT64_C(0x1ea51ea51ea51ea5));
     world->prng_watch = prng_of(plan->seed ^ UINT64_C(0x3a7c43a7c43a7c41));

@@ -67,6 +67,13 @@ enum sim_rot_place {
     SIM_ROT_PLACES
 };
 
+/* The nodes' option. */
+enum sim_lease_reads {
+    SIM_LEASE_READS_OFF,
+    SIM_LEASE_READS_ON,
+    SIM_LEASE_READS_MIXED /* drawn at each start, of each node */
+};
+
 /* What heals at the end, and what is asked for then. */
 enum sim_healing {
     SIM_HEAL_ALL,      /* everything: all agree */
@@ -109,7 +116,10 @@ struct sim_plan {
     size_t remote_connections; /* of each to its node */
     uint32_t more_permille;    /* of a client's turns with one of the rarer operations */
     uint64_t bounded_ms;       /* the nodes' option */
-    uint32_t view_permille;    /* of the reads below, with a step of a view */
+    enum sim_lease_reads lease_reads;
+    uint32_t
+        leased_permille; /* of the reads that promise the newest state, those that a lease may answer */
+    uint32_t view_permille; /* of the reads below, with a step of a view */
     uint32_t read_permille; /* of the others, with a read of an older revision or a filtered one */
 
     uint64_t chaos_ms;       /* how long faults go on */
@@ -286,6 +296,7 @@ struct sim_counts {
     uint64_t writes[16], writes_refused; /* of SIM_CHANGE, by shape; that had no effect */
     uint64_t past_reads, past_refusals, next_pages; /* of older revisions */
     uint64_t views, view_items, views_old, bounded, bounded_old;
+    uint64_t leased, leased_here;         /* reads; on the caller's thread */
     uint64_t compared;                    /* verdicts of nodes on their own states */
     uint64_t undecided;                   /* histories beyond the limits of the black-box judge */
     uint64_t watches, watched, overtaken; /* opened; events; ended by a compaction */
@@ -303,7 +314,7 @@ struct sim_world {
     struct sim_time time;
     struct sim_net net;
     struct prng prng_fault, prng_rot, prng_load, prng_life, prng_program, prng_remote, prng_more,
-        prng_read, prng_lease, prng_watch, prng_own;
+        prng_read, prng_lease, prng_watch, prng_own, prng_leased;
     int64_t next_lease;
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
@@ -427,6 +438,8 @@ enum sim_call_kind {
 };
 void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, uint64_t timeout_ms,
                 int *done);
+void sim_submit_read(struct sim_node *node, uint32_t key, enum lkv_read how, uint64_t timeout_ms,
+                     int *done); /* a get */
 /* A put that is tried until it is done, waiting 5 s of virtual time at most. */
 bool sim_put_ok(struct sim_world *world, uint32_t key);
 /* The entry was committed just now: of a session, it must not come too early. */

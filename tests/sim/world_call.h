@@ -134,6 +134,12 @@ void sim_read_judge_refusal(const struct sim_call *op, const struct lkv_msg *rep
 bool sim_read_index(const struct sim_call *op, uint64_t index, uint64_t *of);
 uint64_t sim_read_draw_rev(struct sim_world *world);
 enum lkv_read sim_read_draw_how(struct sim_world *world);
+enum lkv_read sim_read_draw_leased(struct sim_world *world); /* LKV_LINEARIZABLE or LKV_LEASED */
+
+/* What promises the newest state. */
+static inline bool sim_call_is_newest(const struct sim_call *op) {
+    return op->how == LKV_LINEARIZABLE || op->how == LKV_LEASED;
+}
 
 /* --- world_load_view.c: views and iterators --- */
 static inline bool sim_call_is_view(const struct sim_call *op) {

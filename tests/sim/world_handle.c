@@ -14,6 +14,7 @@ static const struct lkv_ops kv_ops = {.submit = node_submit,
                                       .now_ns = now_ns,
                                       .get_copy = node_get_copy,
                                       .get_local = node_get_local,
+                                      .get_leased = node_get_leased,
                                       .consumed = consumed};
 
 static struct own_place *own(struct lkv *handle) {

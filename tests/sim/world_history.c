@@ -14,7 +14,7 @@ void sim_history_fini(struct sim_history *history) {
 
 /* What promises the newest state, and all of it. */
 static bool is_newest(const struct sim_call *call) {
-    return call->how == LKV_LINEARIZABLE && call->select.rev == 0 && !select_picks(&call->select);
+    return sim_call_is_newest(call) && call->select.rev == 0 && !select_picks(&call->select);
 }
 
 static bool is_recorded(const struct sim_call *call) {

@@ -130,14 +130,14 @@ static void judge_bounded(struct sim_world *world, const struct sim_call *op, ui
 static void judge_read(struct sim_world *world, const struct sim_call *op, uint64_t index,
                        const struct lkv_msg *reply) {
     /* As of a revision it shows what was applied, and does not change. */
-    bool may_be_old =
-        op->kind == SIM_GET_LOCAL || op->how != LKV_LINEARIZABLE || op->select.rev != 0;
+    bool may_be_old = op->kind == SIM_GET_LOCAL || !sim_call_is_newest(op) || op->select.rev != 0;
     if (index > world->model.commit) {
         sim_world_fail(world, "a read shows %" PRIu64 ", committed is %" PRIu64, index,
                        world->model.commit);
     } else {
         sim_read_judge(op, index, reply);
     }
+    world->counts.leased += op->how == LKV_LEASED;
     if (op->how == LKV_BOUNDED) {
         judge_bounded(world, op, index);
     }
@@ -228,7 +228,7 @@ static void judge(struct sim_world *world, const struct sim_call *op, const stru
     } else if (op->kind != SIM_SESSION_OPEN && op->kind != SIM_SESSION_CLOSE) {
         judge_read(world, op, index, reply);
     }
-    if (op->kind != SIM_GET_LOCAL && op->how == LKV_LINEARIZABLE) {
+    if (op->kind != SIM_GET_LOCAL && sim_call_is_newest(op)) {
         complete(world, index);
     }
 }
@@ -448,7 +448,14 @@ static void submit_to_node(struct sim_call *op, uint64_t timeout_ms) {
     request->on_finish = on_finish;
     request->owner = op;
     request->deadline_ns = loop_now_ns(&op->node->loop.base) + timeout_ms * MS_NS;
-    int rc = node_submit(&op->node->node->handle, request);
+    struct lkv *handle = &op->node->node->handle;
+    bool leased = request->op == REQUEST_GET && request->how == LKV_LEASED;
+    if (leased && node_get_leased(handle, request)) { /* as api.c does it, on the caller's thread */
+        op->world->counts.leased_here++;
+        request_finish(request);
+        return;
+    }
+    int rc = node_submit(handle, request);
     if (rc != 0) {
         request_fail(request, rc, "refused at once");
     }
@@ -486,8 +493,8 @@ static void submit(struct sim_call *op, uint64_t timeout_ms) {
     }
 }
 
-void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, uint64_t timeout_ms,
-                int *done) {
+static void submit_here(struct sim_node *node, enum sim_call_kind kind, enum lkv_read how,
+                        uint32_t key, uint64_t timeout_ms, int *done) {
     if (node->state != SIM_UP || node->dying) {
         if (done != NULL) {
             *done = 1 + (int)LKV_NOT_DONE;
@@ -497,7 +504,18 @@ void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, ui
     bool appends = node->world->plan.log_mode && kind == SIM_PUT;
     struct sim_call *op = sim_call_new(node->world, node, NULL, appends ? SIM_APPEND : kind, key);
     op->done = done;
+    op->how = how;
     submit(op, timeout_ms);
+}
+
+void sim_submit(struct sim_node *node, enum sim_call_kind kind, uint32_t key, uint64_t timeout_ms,
+                int *done) {
+    submit_here(node, kind, LKV_LINEARIZABLE, key, timeout_ms, done);
+}
+
+void sim_submit_read(struct sim_node *node, uint32_t key, enum lkv_read how, uint64_t timeout_ms,
+                     int *done) {
+    submit_here(node, SIM_GET, how, key, timeout_ms, done);
 }
 
 bool sim_put_ok(struct sim_world *world, uint32_t key) {
@@ -549,6 +567,10 @@ static struct sim_call *draw_op(struct sim_client *client, struct sim_node *node
     op->client = client;
     if (log) {
         sim_log_draw(op);
+    }
+    if (op->kind == SIM_GET || op->kind == SIM_RANGE ||
+        (op->kind == SIM_LOG_SPAN && sim_call_is_newest(op))) {
+        op->how = sim_read_draw_leased(world);
     }
     sim_session_put_in(client, op);
     return op;

@@ -37,7 +37,7 @@ static struct sim_call *draw_range(struct sim_client *client, struct sim_node *n
     }
     op->flags = (int)prng_below(prng, 16); /* any of enum lkv_range_flags together */
     op->limit = prng_below(prng, 2) == 0 ? 0 : 1 + (size_t)prng_below(prng, 8);
-    op->how = prng_below(prng, 4) == 0 ? LKV_LOCAL : LKV_LINEARIZABLE;
+    op->how = prng_below(prng, 4) == 0 ? LKV_LOCAL : sim_read_draw_leased(client->world);
     return op;
 }
 

@@ -217,7 +217,7 @@ void sim_read_judge_refusal(const struct sim_call *op, const struct lkv_msg *rep
     uint64_t newest = sim_model_revision(&world->model, index);
     uint64_t kept = index > 0 ? world->model.committed[index]->kept_from : 2;
     uint64_t from = kept < newest ? kept : newest;
-    bool late = future && op->how == LKV_LINEARIZABLE && index < op->floor;
+    bool late = future && sim_call_is_newest(op) && index < op->floor;
     if (told_rev != newest || told_from != from || (future ? rev <= newest : rev >= from) || late) {
         sim_world_fail(world,
                        "revision %" PRIu64 " is refused (%s): %" PRIu64 " to %" PRIu64
@@ -243,10 +243,17 @@ uint64_t sim_read_draw_rev(struct sim_world *world) {
     return back < newest ? newest - back : 1;
 }
 
+enum lkv_read sim_read_draw_leased(struct sim_world *world) {
+    uint32_t share = world->plan.leased_permille;
+    bool leased = share > 0 && prng_below(&world->prng_leased, 1000) < share;
+    return leased ? LKV_LEASED : LKV_LINEARIZABLE;
+}
+
 enum lkv_read sim_read_draw_how(struct sim_world *world) {
     static const enum lkv_read ways[] = {LKV_LINEARIZABLE, LKV_LINEARIZABLE, LKV_BOUNDED,
                                          LKV_BOUNDED, LKV_LOCAL};
-    return ways[prng_below(&world->prng_read, sizeof(ways) / sizeof(ways[0]))];
+    enum lkv_read how = ways[prng_below(&world->prng_read, sizeof(ways) / sizeof(ways[0]))];
+    return how == LKV_LINEARIZABLE ? sim_read_draw_leased(world) : how;
 }
 
 static void draw_select(struct sim_call *op) {

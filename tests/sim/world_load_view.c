@@ -121,7 +121,7 @@ static void judge_opened(const struct sim_call *op, const struct lkv_msg *reply)
                        world->model.commit);
         return;
     }
-    if (op->how == LKV_LINEARIZABLE && op->select.rev == 0 && index < op->floor) {
+    if (sim_call_is_newest(op) && op->select.rev == 0 && index < op->floor) {
         sim_world_fail(world, "a view shows %" PRIu64 ", but began after %" PRIu64, index,
                        op->floor);
     }
@@ -148,7 +148,7 @@ static void judge_refused_page(const struct sim_call *op, int rc) {
     if (rc == LKV_ECOMPACTED) {
         right = (moved || gone) && rev < model->kept_from && rev < model->revision;
     } else if (rc == LKV_EFUTURE) {
-        right = moved && view->how != LKV_LINEARIZABLE;
+        right = moved && view->how != LKV_LINEARIZABLE && view->how != LKV_LEASED;
     }
     if (!right) {
         sim_world_fail(op->world, "%s: a page of a view of revision %" PRIu64 " is refused: %s",

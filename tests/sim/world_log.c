@@ -188,7 +188,7 @@ static void judge_span(const struct sim_call *op, const struct lkv_msg *reply) {
     uint64_t first = 0, commit = 0;
     (void)lkv_msg_u64(reply, "first", &first);
     (void)lkv_msg_u64(reply, "commit", &commit);
-    uint64_t floor = op->how == LKV_LINEARIZABLE ? op->floor : 0;
+    uint64_t floor = sim_call_is_newest(op) ? op->floor : 0;
     if (commit > world->model.commit || commit < floor) {
         sim_world_fail(world,
                        "a span up to %" PRIu64 ", committed is %" PRIu64 "; it began after %" PRIu64

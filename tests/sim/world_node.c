@@ -175,6 +175,9 @@ void sim_node_start(struct sim_node *node) {
         node->feature_level = (node->feature_level != 0 ? node->feature_level : FEATURE_LEVEL) + 1;
         sim_world_tell(world, "%s: knows feature level %u", node->name, node->feature_level);
     }
+    if (world->plan.lease_reads == SIM_LEASE_READS_MIXED) {
+        node->options.lease_reads = prng_below(&world->prng_leased, 2) == 0;
+    }
     struct sim_host *host = &world->net.hosts[node->number];
     sim_host_up(host, &node->loop);
     struct node_world parts = {.loop = &node->loop.base,

@@ -143,6 +143,9 @@ struct sim_plan sim_plan_swarm(uint64_t seed) {
     plan.bounded_ms = PICK(&prng, 20, 200, 1000);
     plan.digest_ms = PICK(&prng, 0, 0, 500, 5000);
     plan.write_permille = (uint32_t)PICK(&prng, 0, 100, 300, 700);
+    plan.lease_reads = (enum sim_lease_reads)PICK(&prng, SIM_LEASE_READS_OFF, SIM_LEASE_READS_ON,
+                                                  SIM_LEASE_READS_ON, SIM_LEASE_READS_MIXED);
+    plan.leased_permille = (uint32_t)PICK(&prng, 0, 300, 900);
     return plan;
 }
 

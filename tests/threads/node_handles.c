@@ -87,6 +87,7 @@ static struct lkv *open_node(int number, bool alone) {
     CHECK(lkv_options_set(options, "segment_bytes", "1MiB") == 0);
     CHECK(lkv_options_set(options, "image_log_bytes", "64KiB") == 0);
     CHECK(lkv_options_set(options, "keep_entries", "100") == 0);
+    CHECK(lkv_options_set(options, "lease_reads", "on") == 0);
     CHECK(alone || lkv_options_set(options, "peers", peers) == 0);
     struct lkv *db = NULL;
     struct lkv_msg *why = NULL;
@@ -121,6 +122,9 @@ static void do_blocking(struct worker *worker, int round) {
     int rc = lkv_put(worker->db, name, LKV_STR("value"), WAIT_MS, NULL);
     CHECK(rc == 0 || rc == LKV_EUNKNOWN || rc == LKV_ENOTLEADER);
     rc = lkv_get(worker->db, name, LKV_LINEARIZABLE, WAIT_MS, &msg);
+    CHECK(rc == 0 || rc == LKV_ENOTFOUND);
+    lkv_msg_free(msg);
+    rc = lkv_get(worker->db, name, LKV_LEASED, WAIT_MS, &msg); /* of a leader, on this thread */
     CHECK(rc == 0 || rc == LKV_ENOTFOUND);
     lkv_msg_free(msg);
     rc = lkv_get(worker->db, name, LKV_LOCAL, WAIT_MS, &msg);

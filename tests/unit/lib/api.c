@@ -248,7 +248,7 @@ Test(lib_api, refuses_bad_timeouts_and_ways_to_read) {
     cr_assert_eq(fake.copy.deadline_ns, UINT64_MAX);
     cr_assert_eq(lkv_put(db, LKV_STR("k"), LKV_STR("v"), LKV_DEFAULT, NULL), 0);
     cr_assert_eq(fake.copy.deadline_ns, 1000 + 5000 * UINT64_C(1000000));
-    cr_assert_eq(lkv_get(db, LKV_STR("k"), (enum lkv_read)1, 100, NULL), LKV_EINVAL);
+    cr_assert_eq(lkv_get(db, LKV_STR("k"), (enum lkv_read)4, 100, NULL), LKV_EINVAL);
     cr_assert_eq(lkv_put(NULL, LKV_STR("k"), LKV_STR("v"), 100, NULL), LKV_EINVAL);
     cr_assert_eq(lkv_get(NULL, LKV_STR("k"), LKV_LOCAL, 100, NULL), LKV_EINVAL);
     cr_assert_eq(lkv_status(NULL, 100, NULL), LKV_EINVAL);

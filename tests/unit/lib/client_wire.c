@@ -314,7 +314,7 @@ Test(lib_client_wire, refuses_what_is_no_call) {
         REFUSAL("\x94\x00\x01\xa6"
                 "delete\x93\xa1k\x01\x05",
                 LKV_EINVAL, true),
-        REFUSAL("\x94\x00\x01\xa3get\x93\xa1k\x01\x05", LKV_EUNSUPPORTED, true), /* how 1 */
+        REFUSAL("\x94\x00\x01\xa3get\x93\xa1k\x04\x05", LKV_EUNSUPPORTED, true), /* how 4 */
         REFUSAL("\x94\x00\x01\xa3get\x93\xa1k\xc3\x05", LKV_EINVAL, true),
         REFUSAL("\x94\x00\x01\xa5range\x96\xa1k\xa1v\x05\x10\x00\x05", LKV_EUNSUPPORTED, true),
         REFUSAL("\x94\x00\x01\xa5range\x96\xa1k\xa1v\xff\x00\x00\x05", LKV_EINVAL, true),

@@ -154,7 +154,7 @@ Test(lib_node_reads, what_a_query_cannot_mean_is_refused_at_once) {
     const struct lkv_query queries[] = {{.flags = 16},
                                         {.order = (enum lkv_order)5},
                                         {.order = (enum lkv_order) - 1},
-                                        {.how = (enum lkv_read)1},
+                                        {.how = (enum lkv_read)4},
                                         {.from = {.size = 1}},
                                         {.reserved = {NULL, NULL, NULL, &world}}};
     for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
