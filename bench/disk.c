@@ -10,7 +10,7 @@
 #include "kv/durable.h"
 #include "lib/uv/disk_posix.h"
 
-enum { BATCH = 64, ROUNDS = 20, BUFFER_BYTES = 16 * 1024 * 1024, CACHE_BYTES = 64 * 1024 * 1024 };
+enum { BATCH = 64, ROUNDS = 20, BUFFER_BYTES = 4 * 1024 * 1024, CACHE_BYTES = 64 * 1024 * 1024 };
 
 struct bench {
     const struct ordered_ops *engine;

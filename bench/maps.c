@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { BATCH = 64, BUFFER_BYTES = 16 * 1024 * 1024, CACHE_BYTES = 64 * 1024 * 1024 };
+enum { BATCH = 64, BUFFER_BYTES = 4 * 1024 * 1024, CACHE_BYTES = 64 * 1024 * 1024 };
 
 struct bench {
     size_t keys, value_size;
@@ -130,6 +130,7 @@ static void bench_db(struct bench *bench, const char *dir) {
     rocksdb_options_set_create_if_missing(options, 1);
     rocksdb_options_set_write_buffer_size(options, BUFFER_BYTES);
     rocksdb_options_set_max_write_buffer_number(options, 4);
+    rocksdb_options_set_level0_file_num_compaction_trigger(options, 8);
     rocksdb_options_set_level0_slowdown_writes_trigger(options, 40);
     rocksdb_options_set_level0_stop_writes_trigger(options, 80);
     rocksdb_options_set_max_background_jobs(options, 2);

@@ -10,7 +10,9 @@
 /* ------------------------------------------------------------------ the engine */
 
 enum {
-    UNFLUSHED_BYTES = 16 * 1024 * 1024, /* what a crash leaves to be replayed, about */
+    /* What a crash leaves to be replayed, about: ten thousand small entries. While the disk cannot keep up, some times
+     * that. */
+    UNFLUSHED_BYTES = 4 * 1024 * 1024,
     CACHE_BYTES = 64 * 1024 * 1024,
     HEALTH_MS = 1000 /* from one look at an engine that nobody writes to, to the next */
 };
@@ -50,6 +52,10 @@ static int open_kv(struct node *node, struct reason *why) {
     struct kv_stamp stamp;
     kv_stamp(node->kv, &stamp);
     node->kv_included = stamp.index;
+    if (node->kv_home.engine != NULL) {
+        trace_line(&node->trace, TRACE_INFO, "state-found", "%s: of entry %" PRIu64,
+                   node->state_dir, stamp.index);
+    }
     rc = node_watch_open(node);
     return rc == 0 ? 0 : reason_set(why, rc, "no memory for the state machine");
 }

@@ -12,8 +12,10 @@
 enum {
     BUFFERS_MAX = 4, /* memory tables that wait to be flushed, with the one being written */
     KEY_TAIL = 8,    /* of a key: what follows its prefix */
-    /* The level-0 files at which RocksDB slows down, then stops, writers: far away, since these wait on the
-     * thread that must not. */
+    /* The level-0 files from which on they are merged: memory tables are small. */
+    MERGED_FILES = 8,
+    /* At which RocksDB slows down, then stops, writers: far away, since these wait on the thread that must
+     * not. */
     SLOW_FILES = 40,
     STOP_FILES = 80,
     OPEN_FILES_MAX = 512,
@@ -105,9 +107,11 @@ static void set_options(struct ordered *map, const struct ordered_options *from)
     rocksdb_options_set_max_write_buffer_number(options, BUFFERS_MAX);
     rocksdb_options_set_level0_slowdown_writes_trigger(options, SLOW_FILES);
     rocksdb_options_set_level0_stop_writes_trigger(options, STOP_FILES);
+    rocksdb_options_set_level0_file_num_compaction_trigger(options, MERGED_FILES);
     rocksdb_options_set_max_background_jobs(options, 2);
     rocksdb_options_set_max_open_files(options, OPEN_FILES_MAX);
-    rocksdb_options_set_info_log_level(options, 2); /* warnings */
+    rocksdb_options_set_skip_stats_update_on_db_open(options, 1); /* reads from each file */
+    rocksdb_options_set_info_log_level(options, 2);               /* warnings */
     rocksdb_options_set_keep_log_file_num(options, 2);
     rocksdb_options_set_max_log_file_size(options, INFO_LOG_BYTES);
     rocksdb_options_set_prefix_extractor(
