@@ -230,14 +230,26 @@ static bool has_room(const struct kv_watch *watch, size_t size) {
     return watch->count == 0 || (watch->bytes < bytes_max && size <= bytes_max - watch->bytes);
 }
 
-static int add_event(struct kv_watch *watch, const struct change *change, size_t size) {
-    struct kv_event *events =
-        mem_array_grow(watch->events, &watch->capacity, watch->count + 1, sizeof(*events));
+/* Mostly it is one event and no more: with many watches each finds little at a time. */
+static int reserve_event(struct kv_watch *watch) {
+    if (watch->count < watch->capacity) {
+        return 0;
+    }
+    size_t capacity = watch->capacity == 0 ? 1 : 4 * watch->capacity;
+    struct kv_event *events = mem_realloc(watch->events, capacity * sizeof(*events));
     if (events == NULL) {
         return LKV_ENOMEM;
     }
     watch->events = events;
-    struct kv_event *event = &events[watch->count++];
+    watch->capacity = capacity;
+    return 0;
+}
+
+static int add_event(struct kv_watch *watch, const struct change *change, size_t size) {
+    if (reserve_event(watch) != 0) {
+        return LKV_ENOMEM;
+    }
+    struct kv_event *event = &watch->events[watch->count++];
     item_fill(&event->item, version_ref(change->version), false);
     event->previous = (struct kv_item){0};
     if (watch->previous && change->previous != NULL) {
