@@ -83,6 +83,9 @@ function(lkv_test_executable target room)
     endif()
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+    if(TARGET ledgerkv-rocksdb) # loaded when it is asked for, also by a test that is built alone
+        add_dependencies(${target} ledgerkv-rocksdb)
+    endif()
 endfunction()
 
 function(lkv_unit_tests)
