@@ -98,6 +98,32 @@ Test(sim_compaction, by_memory_half_of_it_goes) {
     play_end(&play);
 }
 
+/* What an image that is being written holds comes back by no compaction: another one would only take from readers. */
+Test(sim_compaction, by_memory_nothing_more_goes_while_an_image_holds_it) {
+    struct play play = begin(707, 0, 0, 4096);
+    for (uint32_t i = 0; i < 10; i++) {
+        play_put(&play, i % 4);
+    }
+    struct sim_node *leader = play_leader(&play, 0);
+    struct kv_view *view;
+    cr_assert_eq(kv_view_open(leader->node->kv, &view), 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        play_put(&play, i % 4);
+    }
+    sim_world_run_ms(play.world, 3000);
+    struct kv_stats held = stats_of(leader);
+    cr_expect(held.history_held && held.history_memory > 4096);
+    cr_expect_gt(held.kept_from, 1, "nothing went at all");
+    cr_expect_lt(held.kept_from, held.revision / 2, "it keeps from %d of %d", (int)held.kept_from,
+                 (int)held.revision);
+    kv_view_close(view);
+    play_put(&play, 1);
+    sim_world_run_ms(play.world, 3000);
+    cr_expect_leq(stats_of(leader).history_memory, 4096);
+    play_agree(&play);
+    play_end(&play);
+}
+
 Test(sim_compaction, its_memory_comes_back_while_nothing_is_applied) {
     struct play play = begin(703, 0, 0, 0);
     for (uint32_t i = 0; i < 100; i++) {
