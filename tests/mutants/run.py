@@ -8,7 +8,7 @@ its nets, one after the other, until one fails: it is killed. A mutant that no n
 minutes of processor time survives, and the exit code is 1. A net is one of NETS or UNITS, "scenarios", or
 one test: the name of its executable, or of its scenario.
 
-  --check   only whether every mutant still fits the sources (a style test)
+  --check   only whether every mutant still fits the sources, and was killed in docs/TESTING.md (a style test)
   --table   writes each result, as it comes, into the table in Markdown between the two `mutants` marks of
             FILE; rows of mutants that were not asked for stay
 """
@@ -88,6 +88,13 @@ def misfits(mutants):
         found += [f"mutant {mutant.name}: no net called {net}"
                   for net in mutant.nets if not is_net(net)]
     return found
+
+
+def unproven(mutants, table):
+    """Those without a row that says what killed them."""
+    rows = {m.group(1) for m in re.finditer(r"^\| (\S+) \| [^|]+ \| [\w/-]+ \| \d+ \|$", table, re.M)}
+    return [f"mutant {m.name}: no row in docs/TESTING.md (run.py --table docs/TESTING.md {m.name})"
+            for m in mutants if m.name not in rows]
 
 
 def copy_tree():
@@ -263,6 +270,8 @@ def main():
             print(f"{mutant.name:40} rule {mutant.rule:4} {mutant.file}")
         return 0
     found = misfits(MUTANTS)
+    if arguments.check:
+        found += unproven(MUTANTS, (ROOT / "docs" / "TESTING.md").read_text())
     if found or arguments.check:
         print("\n".join(found) or f"{len(MUTANTS)} mutants fit")
         return 1 if found else 0
