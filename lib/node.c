@@ -150,6 +150,7 @@ void node_set_timer(struct node *node) {
         node_write_deadline(node),
         node->closing || node->founding_job_running ? UINT64_MAX : peers_timer(node, now_ns),
         node_image_timer(node, now_ns),
+        node_image_retry_timer(node, now_ns),
         node_image_receive_timer(node, now_ns),
         node_retention_timer(node, now_ns),
         node_repair_timer(node, now_ns),

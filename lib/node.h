@@ -354,6 +354,8 @@ struct node {
     bool prefix_dropping;     /* what an earlier image covers and followers needed then */
     atomic_bool image_cancel; /* closing: of images and digests on the bulk thread */
     uint64_t bytes_since_image;
+    uint64_t image_retry_ns; /* no other is begun before, unless one is wanted */
+    uint64_t image_backoff_ms;
     struct image_receive *receive;
     bool installing; /* appends are dropped while a received image replaces the log */
     bool restart_given;
@@ -634,6 +636,10 @@ MUST_USE int node_retention_spare_use(struct node *node, const char *path, struc
 
 /* lib/node_image.c: own images */
 void node_image_consider(struct node *node);
+/* Whether the log since the newest image, or a disk short of room, asks for another, and it is time. */
+bool node_image_due(const struct node *node);
+bool node_short_of_room(const struct node *node);
+uint64_t node_image_retry_timer(const struct node *node, uint64_t now_ns); /* when that comes */
 void node_step_prefix(struct node *node); /* tells the core where log and image stand */
 uint64_t node_image_hold(
     struct node *node); /* the log above it stays: for followers being served */

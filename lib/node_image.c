@@ -8,7 +8,11 @@
 #include <stdlib.h>
 
 enum { HOLD_IMAGES = 4, HOLD_BYTES = 64 * 1024 * 1024 }; /* of log, at most, for slow followers */
-enum { RETRY_MS = 1000 }; /* of an image that damage made necessary */
+enum {
+    RETRY_MS = 1000, /* after an image that failed: the first, twice that the next, and so on */
+    RETRY_MS_MAX = 64000,
+    ROOM_MS = 8000 /* on a full disk at most; and from one image there to the next */
+};
 
 struct image_job {
     struct loop_job job;
@@ -18,6 +22,9 @@ struct image_job {
     uint64_t bytes_before; /* bytes_since_image when it was begun */
     uint64_t hold;         /* the log above it stays */
     uint64_t keep;         /* images from this one on stay */
+    uint64_t covered;      /* by the image there is: the log goes up to here if this one fits not */
+    uint64_t keep_covered; /* and these images stay */
+    bool freed;            /* so it was */
     int rc, clean_rc;
     struct reason why;
 };
@@ -90,6 +97,23 @@ int node_image_remove_older(struct node *node, uint64_t keep) {
     return disk_list(node->world.disk, node->image_dir, remove_older, &removal);
 }
 
+bool node_short_of_room(const struct node *node) {
+    return node->no_spare || node->room != RAFT_ROOM_FREE;
+}
+
+/* It did not fit beside what is there: what the image before it stands for goes now (rules 14 and 15). */
+static void make_room(struct image_job *job) {
+    struct reason why;
+    struct node *node = job->node;
+    if (job->covered == 0 || node_image_remove_older(node, job->keep_covered) != 0) {
+        return;
+    }
+    uint64_t to = job->covered < job->hold ? job->covered : job->hold;
+    job->freed = to >= log_first(node->log);
+    int rc = job->freed ? log_drop_prefix(node->log, to, &why) : 0;
+    (void)rc; /* the next attempt tries again */
+}
+
 static void image_run(struct loop_job *base) {
     struct image_job *job = LIST_ITEM(base, struct image_job, job);
     struct node *node = job->node;
@@ -97,6 +121,9 @@ static void image_run(struct loop_job *base) {
     node->state->end(&job->image); /* here: what it was the last to pin takes a while to free */
     if (job->image.checkpoint) {
         return; /* nothing goes for it */
+    }
+    if (job->rc == LKV_ENOSPACE) {
+        make_room(job);
     }
     if (job->rc == 0) {
         job->clean_rc = node_image_remove_older(node, job->keep);
@@ -142,6 +169,42 @@ static void image_done_own(struct node *node, const struct image_job *job) {
     node_own_done(node, job->rc, &job->why);
 }
 
+/* By time, since on a full disk no more log comes that could make another one due. */
+static void image_failed(struct node *node, const struct image_job *job) {
+    trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
+    uint64_t most_ms = job->rc == LKV_ENOSPACE ? ROOM_MS : RETRY_MS_MAX;
+    uint64_t in_ms = node->image_backoff_ms > 0 ? node->image_backoff_ms * 2 : RETRY_MS;
+    node->image_backoff_ms = in_ms < most_ms ? in_ms : most_ms;
+    node->image_retry_ns = node_now(node) + node->image_backoff_ms * MS_NS;
+    node_image_want(node, RETRY_MS);
+    if (job->freed) {
+        node->spare_retry_ns = 0; /* what went may have made room */
+        node_step_prefix(node);
+    }
+}
+
+static bool has_reason(const struct node *node) {
+    bool makes_room = node_short_of_room(node) && node->state->replays;
+    return node->bytes_since_image >= node->options.image_log_bytes ||
+           (makes_room && node->bytes_since_image > 0);
+}
+
+/* A segment is made on the same thread, and puts wait for it. */
+static bool segment_comes_first(const struct node *node) {
+    bool due = node->spare_running || node_now(node) >= node->spare_retry_ns;
+    return node->no_spare && !node->log_failed && due;
+}
+
+/* Rule 15: an image after deletes and a compaction is what makes room on a full disk. */
+bool node_image_due(const struct node *node) {
+    return has_reason(node) && node_now(node) >= node->image_retry_ns && !segment_comes_first(node);
+}
+
+uint64_t node_image_retry_timer(const struct node *node, uint64_t now_ns) {
+    bool waits = node->running && !node->closing && !node->image_running && has_reason(node);
+    return waits && node->image_retry_ns > now_ns ? node->image_retry_ns : UINT64_MAX;
+}
+
 static void image_done(struct loop_job *base) {
     struct image_job *job = LIST_ITEM(base, struct image_job, job);
     struct node *node = job->node;
@@ -152,13 +215,12 @@ static void image_done(struct loop_job *base) {
         image_done_own(node, job);
     }
     if (job->rc != 0) {
-        /* No log entry was lost for it; the next attempt comes after as many bytes again. */
-        trace_line(&node->trace, TRACE_WARN, "image-failed", "%s: %s", job->path, job->why.text);
-        node->bytes_since_image = 0;
-        node_image_want(node, RETRY_MS);
+        image_failed(node, job); /* no log entry was lost for it */
         mem_free(job);
         return;
     }
+    node->image_backoff_ms = 0;
+    node->image_retry_ns = node_short_of_room(node) ? node_now(node) + ROOM_MS * MS_NS : 0;
     node->bytes_since_image -=
         job->bytes_before < node->bytes_since_image ? job->bytes_before : node->bytes_since_image;
     if (job->image.checkpoint) {
@@ -173,9 +235,7 @@ static void image_done(struct loop_job *base) {
  * the log gone behind it, and needs the next image, and the next. Bounded: a follower too slow for a log
  * of this size gets a newer image after all. */
 uint64_t node_image_hold(struct node *node) {
-    bool short_of_room =
-        node->no_spare || node->room != RAFT_ROOM_FREE; /* rule 15: room comes first */
-    if (short_of_room ||
+    if (node_short_of_room(node) || /* rule 15: room comes first */
         log_bytes(node->log) > HOLD_IMAGES * node->options.image_log_bytes + HOLD_BYTES) {
         return UINT64_MAX;
     }
@@ -210,7 +270,9 @@ void node_image_consider(struct node *node) {
     job->bytes_before = node->bytes_since_image;
     job->hold = node_image_hold(node);
     job->keep = node_image_send_oldest(node);
+    job->keep_covered = job->keep < node->image_index ? job->keep : node->image_index;
     job->keep = job->keep < image.index ? job->keep : image.index;
+    job->covered = node_short_of_room(node) && node->state->replays ? node->image_index : 0;
     node_image_path(node, image.index, job->path, sizeof(job->path));
     job->job.run = image_run;
     job->job.done = image_done;

@@ -84,7 +84,7 @@ enum option_kind {
     X(image_log_bytes, KIND_BYTES, image_log_bytes, "64MiB", 64 * KiB, 1024 * GiB,                \
       "bytes of log written since the last image before the next is made")                        \
     X(keep_entries, KIND_NUMBER, keep_entries, "10000", 0, UINT64_C(1) << 40,                     \
-      "log entries kept behind an image for followers that lag")                                  \
+      "log entries kept behind an image for followers that lag, while the disk has room")         \
     X(sessions_max, KIND_NUMBER, sessions_max, "4096", 1, KV_SESSIONS_MAX,                        \
       "sessions that may be open in the cluster, as its leader's option says")                    \
     X(bounded_ms, KIND_MS, bounded_ms, "1s", 1, 600 * 1000,                                       \

@@ -153,8 +153,7 @@ static bool begin(struct node *node, struct state_image *image) {
     if (node->applied < node->kv_included) {
         return false; /* it is not known yet that all of it is committed */
     }
-    bool due = node->bytes_since_image >= node->options.image_log_bytes &&
-               node->applied > node->image_index;
+    bool due = node_image_due(node) && node->applied > node->image_index;
     if (!due && !(node->image_wanted && node->applied > 0)) {
         return false;
     }
@@ -164,8 +163,8 @@ static bool begin(struct node *node, struct state_image *image) {
     }
     struct kv_stamp stamp;
     kv_view_stamp(view, &stamp);
-    /* What slow followers may still want stays. */
-    uint64_t keep = node->options.keep_entries;
+    /* What slow followers may still want stays, but room comes first (rule 15). */
+    uint64_t keep = node_short_of_room(node) ? 0 : node->options.keep_entries;
     *image = (struct state_image){.index = stamp.index,
                                   .term = stamp.term,
                                   .drop_to = stamp.index > keep ? stamp.index - keep : 0,

@@ -138,8 +138,7 @@ static bool begin_drop(struct node *node, struct state_image *image) {
 }
 
 static bool begin_checkpoint(struct node *node, struct state_image *image) {
-    if (node->bytes_since_image < node->options.image_log_bytes ||
-        node->ledger.included != node->applied) {
+    if (!node_image_due(node) || node->ledger.included != node->applied) {
         return false;
     }
     *image = (struct state_image){.index = node->ledger.included,

@@ -24,6 +24,7 @@ fill_disk() {
     [[ $left -le 1100000 ]] || head -c $((left - 1000000)) /dev/zero >"$T/$1/ballast" 2>/dev/null || true
 }
 put() { "$K" --endpoints "$cluster" --timeout 5s put "$@" >/dev/null 2>"$T/stderr"; }
+revision() { "$K" --endpoints "127.0.0.1:$(port "$(leader)")" status -o json | field rev; }
 moved() { [[ -n $(leader) && $(leader) != "$first" ]]; }
 
 for id in n1 n2 n3; do start "$id" "${small[@]}"; done
@@ -63,5 +64,15 @@ compacted() {
 within 10 compacted || fail "revision 5 is still there: $(cat "$T/stderr")"
 for id in n1 n2 n3; do rm "$T/$id/ballast"; done
 within 10 put again 1 || fail "with room again puts are refused: $(cat "$T/stderr")"
+check_agreement
+
+say "all three are full again: deletes and a compaction make room, in their images"
+for id in n1 n2 n3; do fill_disk "$id"; done
+for i in $(seq 60); do put "yet/$i" "@$T/value" || break; done
+for prefix in big/ more/ yet/; do
+    expect 0 "$K" --endpoints "$cluster" --timeout 5s del --prefix "$prefix"
+done
+expect 0 "$K" --endpoints "$cluster" --timeout 5s compact "$(revision)"
+within 20 put yet/1 "@$T/value" || fail "after deletes puts are refused: $(cat "$T/stderr")"
 check_agreement
 for id in n1 n2 n3; do stop "$id"; done

@@ -193,3 +193,47 @@ Test(sim_rooms, rule_15_one_node_on_a_full_disk_compacts_its_history) {
 Test(sim_rooms, rule_15_a_cluster_on_full_disks_compacts_its_history) {
     compacts_without_room(75, 3);
 }
+
+/* Nothing is taken from outside: deletes and a compaction are all that makes room. */
+static void deletes_make_room(uint64_t seed, size_t nodes, uint64_t image_log_bytes) {
+    struct sim_plan plan = plan_of(seed, nodes);
+    plan.image_log_bytes = image_log_bytes;
+    struct play play = play_begin(&plan);
+    (void)play_leader(&play, 3000);
+    for (uint32_t i = 0; i < 50; i++) {
+        play_put(&play, i);
+    }
+    sim_world_run_ms(play.world, 500);
+    for (size_t i = 0; i < nodes; i++) {
+        sim_disk_fill(&play.world->nodes[i], 32 * 1024); /* an image of all of it does not fit */
+    }
+    cr_assert(put_until_refused(&play));
+    sim_world_run_ms(play.world, 20000);
+    cr_expect_eq(try_once(&play, SIM_PUT), REFUSED, "there is no room still");
+    struct sim_node *leader = play_leader(&play, 1000);
+    for (uint32_t key = 0; key < 50; key++) {
+        int done = 0;
+        sim_submit(leader, SIM_DELETE, key, 0, &done);
+        sim_world_run_ms(play.world, 50);
+    }
+    cr_expect_eq(compact(&play, leader, stats_of(leader).revision), 0);
+    sim_world_run_ms(play.world, 20000);
+    for (int i = 0; i < 20; i++) {
+        cr_expect_eq(try_once(&play, SIM_PUT), DONE);
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        cr_expect_gt(play.world->nodes[i].node->image_index, 0);
+    }
+    play_agree(&play);
+    play_end(&play);
+}
+
+Test(sim_rooms, rule_15_deletes_make_room_on_full_disks_without_an_image_before) {
+    deletes_make_room(76, 1, 64 * 1024 * 1024);
+    deletes_make_room(77, 3, 64 * 1024 * 1024);
+}
+
+Test(sim_rooms, rule_15_deletes_make_room_on_full_disks_after_images_that_did_not_fit) {
+    deletes_make_room(78, 1, 256 * 1024);
+    deletes_make_room(79, 3, 256 * 1024);
+}

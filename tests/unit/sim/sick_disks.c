@@ -82,7 +82,7 @@ static void full_alone(int kind, uint64_t k) {
     if (node->lives == life && sim_node_runs(node)) {
         cr_expect(ask(&play, node, SIM_GET, 1) == (int)LKV_DONE, "reads go on");
         sim_disk_heal(node->disk);
-        sim_world_run_ms(play.world, 1000);
+        sim_world_run_ms(play.world, 1500); /* a segment is tried each second */
         cr_expect(ask(&play, node, SIM_PUT, 3) == (int)LKV_DONE, "kind %d, call %d", kind, (int)k);
         cr_expect(node->lives == life, "without a restart");
     } else {
