@@ -6,7 +6,23 @@
 
 enum { CHECK_BYTES = 256 * 1024 /* committed from one look at the map's health to the next */ };
 
+int durable_note(struct durable *durable, int rc) {
+    if (rc == LKV_EDAMAGED) {
+        atomic_store(&durable->damaged, true);
+    }
+    return rc;
+}
+
+int durable_health(struct durable *durable, struct reason *why) {
+    int rc = durable->ops->health(durable->map, why);
+    if (rc == 0 && atomic_load(&durable->damaged)) {
+        rc = reason_set(why, LKV_EDAMAGED, "%s: what was read is damaged", durable->path);
+    }
+    return rc;
+}
+
 int durable_fail(struct durable *durable, int rc, const struct reason *why) {
+    (void)durable_note(durable, rc);
     if (durable->fault == 0) {
         durable->fault = rc;
         (void)reason_set(&durable->why, rc, "%s: %s", durable->path,

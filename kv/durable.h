@@ -23,6 +23,8 @@
 #include "kv/ordered.h"
 #include "kv/walk.h"
 
+#include <stdatomic.h>
+
 struct durable_change;
 
 /* Of a change. */
@@ -35,8 +37,9 @@ struct durable {
     const struct ordered_ops *ops;
     struct ordered *map; /* owned */
     char path[DISK_PATH_SIZE];
-    bool adopted; /* it is the state of its directory, not one being loaded */
-    bool doomed;  /* another one has taken its place: its files go with it */
+    bool adopted;        /* it is the state of its directory, not one being loaded */
+    bool doomed;         /* another one has taken its place: its files go with it */
+    atomic_bool damaged; /* any thread has read something that cannot be right */
     /* The applier's. */
     int fault; /* the first error: nothing is published after it (S22) */
     struct reason why;
@@ -61,6 +64,8 @@ struct durable {
  * begin anew; LKV_EIDENTITY: it is somebody else's; LKV_EIO, LKV_ENOMEM. */
 MUST_USE int durable_open(struct store *store, const struct kv_home *home, bool fresh,
                           struct reason *why);
+/* Durable, so that every later open is LKV_EDAMAGED, until durable_clear. */
+MUST_USE int durable_condemn(const struct kv_home *home, struct reason *why);
 /* Removes whatever lies in the directory. */
 MUST_USE int durable_clear(const struct kv_home *home, struct reason *why);
 /* `store` becomes the state of the directory instead of `old`. Applier's thread. */
@@ -100,6 +105,11 @@ bool durable_busy(struct durable *durable);
 /* As history_collect. */
 size_t durable_collect(struct store *store, size_t max);
 bool durable_has_garbage(const struct store *store);
+
+/* An error of the map's: LKV_EDAMAGED is kept for durable_health. Returns rc. Any thread. */
+int durable_note(struct durable *durable, int rc);
+/* Of the map and of what was read; LKV_EDAMAGED: the map must be made anew. Any thread. */
+MUST_USE int durable_health(struct durable *durable, struct reason *why);
 
 /* Sets the first fault. Returns rc. */
 int durable_fail(struct durable *durable, int rc, const struct reason *why);

@@ -69,10 +69,50 @@ static int remove_below(const struct kv_home *home, uint64_t number, struct reas
     return rc;
 }
 
+static void condemned_path(const struct kv_home *home, char *out, size_t size) {
+    (void)snprintf(out, size, "%s/damaged", home->dir);
+}
+
+int durable_condemn(const struct kv_home *home, struct reason *why) {
+    char path[DISK_PATH_SIZE];
+    struct disk_file *file;
+    condemned_path(home, path, sizeof(path));
+    int rc = disk_open(home->disk, path, DISK_WRITE | DISK_CREATE, &file);
+    if (rc == 0) {
+        rc = disk_sync(file);
+        disk_close(file);
+    }
+    rc = rc == 0 ? disk_sync_dir(home->disk, home->dir) : rc;
+    return rc == 0 ? 0 : reason_set(why, rc, "%s: cannot write: %s", path, error_text(rc));
+}
+
+static int visit_condemned(void *arg, const char *name) {
+    bool *found = arg;
+    *found = *found || strcmp(name, "damaged") == 0;
+    return 0;
+}
+
+static bool is_condemned(const struct kv_home *home) {
+    bool found = false;
+    return disk_list(home->disk, home->dir, visit_condemned, &found) == 0 && found;
+}
+
+/* The maps first: until the last of them is gone, each open says what is the matter. */
 int durable_clear(const struct kv_home *home, struct reason *why) {
     int rc = disk_make_dir(home->disk, home->dir);
-    return rc == 0 ? remove_below(home, UINT64_MAX, why)
-                   : reason_set(why, rc, "%s: %s", home->dir, error_text(rc));
+    if (rc != 0) {
+        return reason_set(why, rc, "%s: %s", home->dir, error_text(rc));
+    }
+    rc = remove_below(home, UINT64_MAX, why);
+    if (rc == 0 && is_condemned(home)) {
+        char path[DISK_PATH_SIZE];
+        condemned_path(home, path, sizeof(path));
+        rc = disk_sync_dir(home->disk, home->dir);
+        rc = rc == 0 ? disk_remove(home->disk, path) : rc;
+        rc = rc == 0 ? disk_sync_dir(home->disk, home->dir) : rc;
+        rc = rc == 0 ? 0 : reason_set(why, rc, "%s: %s", path, error_text(rc));
+    }
+    return rc;
 }
 
 /* ---------------------------------------------------------------------------- one map */
@@ -378,6 +418,9 @@ int durable_open(struct store *store, const struct kv_home *home, bool fresh, st
     int rc = disk_make_dir(home->disk, home->dir);
     if (rc != 0) {
         return reason_set(why, rc, "%s: %s", home->dir, error_text(rc));
+    }
+    if (!fresh && is_condemned(home)) {
+        return reason_set(why, LKV_EDAMAGED, "%s: it was found to be damaged", home->dir);
     }
     uint64_t last, number;
     rc = last_below(home, UINT64_MAX, &last, why);

@@ -9,7 +9,7 @@ enum {
 
 static int failed(struct durable *durable, struct ordered_iter *iter) {
     struct reason why = {{0}};
-    return durable->ops->error(iter, &why);
+    return durable_note(durable, durable->ops->error(iter, &why));
 }
 
 /* ---------------------------------------------------------------------------- points */
@@ -37,7 +37,7 @@ static int get(struct durable *durable, struct ordered_iter *iter, struct slice 
                !slice_equal(prefix, slice_of(wanted.data, size))) {
         rc = LKV_ENOTFOUND;
     } else if (!durable_get_record(value, main, &record)) {
-        rc = LKV_EDAMAGED;
+        rc = durable_note(durable, LKV_EDAMAGED);
     } else {
         rc = record.version == 0 ? LKV_ENOTFOUND : durable_make_version(prefix, &record, out);
     }
@@ -107,7 +107,7 @@ struct visit {
 };
 
 static void stop(struct visit *visit, int rc) {
-    visit->rc = rc;
+    visit->rc = durable_note(visit->walk->store->durable, rc);
     visit->walk->ended = true;
 }
 

@@ -47,6 +47,10 @@ int kv_home_clear(const struct kv_home *home, struct reason *why) {
     return durable_clear(home, why);
 }
 
+int kv_home_condemn(const struct kv_home *home, struct reason *why) {
+    return durable_condemn(home, why);
+}
+
 /* The store's map, with a reference for the caller; NULL: in memory. */
 static struct durable *hold_map(struct kv *kv, struct store **store) {
     *store = NULL;
@@ -63,7 +67,7 @@ static struct durable *hold_map(struct kv *kv, struct store **store) {
 int kv_flush(struct kv *kv, struct reason *why) {
     struct store *store;
     struct durable *durable = hold_map(kv, &store);
-    int rc = durable != NULL ? durable->ops->flush(durable->map, why) : 0;
+    int rc = durable != NULL ? durable_note(durable, durable->ops->flush(durable->map, why)) : 0;
     store_unref(store);
     return rc;
 }
@@ -72,7 +76,7 @@ int kv_persisted(struct kv *kv, uint64_t *index, struct reason *why) {
     struct store *store;
     struct durable *durable = hold_map(kv, &store);
     *index = UINT64_MAX;
-    int rc = durable != NULL ? durable_persisted(durable, index, why) : 0;
+    int rc = durable != NULL ? durable_note(durable, durable_persisted(durable, index, why)) : 0;
     store_unref(store);
     return rc;
 }
@@ -84,7 +88,7 @@ bool kv_waits(const struct kv *kv) {
 int kv_health(struct kv *kv, struct reason *why) {
     struct store *store;
     struct durable *durable = hold_map(kv, &store);
-    int rc = durable != NULL ? durable->ops->health(durable->map, why) : 0;
+    int rc = durable != NULL ? durable_health(durable, why) : 0;
     store_unref(store);
     return rc;
 }

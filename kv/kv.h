@@ -50,6 +50,9 @@ MUST_USE int kv_open(struct kv **out, const struct kv_options *options);
 /* NULL is fine; no view may be open. What has a home is on the disk then. */
 void kv_close(struct kv *kv);
 
+/* What is in it is damaged: durable, so that kv_open says LKV_EDAMAGED until kv_home_clear. It may be open. */
+MUST_USE int kv_home_condemn(const struct kv_home *home, struct reason *why);
+
 /* Removes what is in a home that nothing has open. */
 MUST_USE int kv_home_clear(const struct kv_home *home, struct reason *why);
 
@@ -61,7 +64,8 @@ MUST_USE int kv_flush(struct kv *kv, struct reason *why);
 MUST_USE int kv_persisted(struct kv *kv, uint64_t *index, struct reason *why);
 /* Whether kv_apply waits for the disk: ask again a moment later. Applier's thread. */
 bool kv_waits(const struct kv *kv);
-/* Whether the engine has failed where nobody was waiting for it: LKV_EIO. Then the applier stops, too. */
+/* Whether the engine has failed where nobody was waiting for it: LKV_EIO, LKV_ENOSPACE; or has given what cannot
+ * be right, to anybody: LKV_EDAMAGED (see kv_home_condemn). Then the applier stops, too. */
 MUST_USE int kv_health(struct kv *kv, struct reason *why);
 
 /* The feature level (base/feature.h) from which on there are history, KV_COMPACT, KV_TXN, KV_ADD, leases,

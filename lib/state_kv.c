@@ -90,9 +90,23 @@ static void close_state(struct node *node) {
     node->kv = NULL;
 }
 
+/* The map is a copy: what it says is of no use from now on, and the next start makes another. */
+static int condemn(const struct node *node, const struct reason *found, struct reason *why) {
+    struct reason marking = {{0}};
+    int rc = kv_home_condemn(&node->kv_home, &marking);
+    return reason_set(why, LKV_EDAMAGED,
+                      "%.300s: the next start makes it anew from image and log%s%s", found->text,
+                      rc != 0 ? ", if it is removed before: " : "", marking.text);
+}
+
 static int apply(struct node *node, const struct entry *entries, size_t count,
                  struct kv_result *results, size_t *applied, struct reason *why) {
-    return kv_apply(node->kv, entries, count, results, applied, why);
+    struct reason found = {{0}};
+    int rc = kv_apply(node->kv, entries, count, results, applied, &found);
+    if (rc == LKV_EDAMAGED && node->kv_home.engine != NULL) {
+        return condemn(node, &found, why);
+    }
+    return rc == 0 ? 0 : reason_set(why, rc, "%s", found.text);
 }
 
 static bool tidy(struct node *node) {
@@ -133,6 +147,10 @@ static void look_after(struct node *node) {
     }
     node->health_ns = now_ns + HEALTH_MS * MS_NS;
     int rc = kv_health(node->kv, &why);
+    if (rc == LKV_EDAMAGED) {
+        struct reason found = why;
+        rc = condemn(node, &found, &why);
+    }
     if (rc != 0) {
         node_stop(node, rc, "%s: %s", node->state_dir, why.text);
     }

@@ -30,6 +30,7 @@ struct ordered {
     rocksdb_block_based_table_options_t *table;
     rocksdb_cache_t *cache;
     rocksdb_writeoptions_t *write;
+    rocksdb_writeoptions_t *probe; /* fails instead of waiting */
     rocksdb_flushoptions_t *flush;
     rocksdb_readoptions_t *persisted;
     size_t pending;
@@ -47,8 +48,8 @@ static bool begins(const char *text, const char *with) {
 }
 
 static int code_of(const char *text) {
-    if (begins(text, "Corruption")) {
-        return LKV_EDAMAGED;
+    if (begins(text, "Corruption") || strstr(text, "No such file or directory") != NULL) {
+        return LKV_EDAMAGED; /* a file of the map's that is not there is as good as a bad one */
     }
     if (strstr(text, "No space left") != NULL) {
         return LKV_ENOSPACE;
@@ -123,6 +124,8 @@ static void set_options(struct ordered *map, const struct ordered_options *from)
     rocksdb_block_based_options_set_block_cache(map->table, map->cache);
     rocksdb_options_set_block_based_table_factory(options, map->table);
     rocksdb_writeoptions_disable_WAL(map->write, 1);
+    rocksdb_writeoptions_disable_WAL(map->probe, 1);
+    rocksdb_writeoptions_set_no_slowdown(map->probe, 1);
     rocksdb_flushoptions_set_wait(map->flush, 1);
     rocksdb_readoptions_set_read_tier(map->persisted, 2); /* kPersistedTier: no memory table */
 }
@@ -139,6 +142,7 @@ static void close_map(struct ordered *map) {
     rocksdb_block_based_options_destroy(map->table);
     rocksdb_cache_destroy(map->cache);
     rocksdb_writeoptions_destroy(map->write);
+    rocksdb_writeoptions_destroy(map->probe);
     rocksdb_flushoptions_destroy(map->flush);
     rocksdb_readoptions_destroy(map->persisted);
     free(map);
@@ -156,6 +160,7 @@ static int open_map(struct ordered **out, const char *path, const struct ordered
     map->table = rocksdb_block_based_options_create();
     map->cache = rocksdb_cache_create_lru((size_t)options->cache_bytes);
     map->write = rocksdb_writeoptions_create();
+    map->probe = rocksdb_writeoptions_create();
     map->flush = rocksdb_flushoptions_create();
     map->persisted = rocksdb_readoptions_create();
     set_options(map, options);
@@ -249,6 +254,15 @@ static int health(struct ordered *map, struct reason *why) {
     if (errors == 0) {
         return 0;
     }
+    /* Which error it was is told to who writes; nothing is as good for that as anything. */
+    rocksdb_writebatch_t *nothing_at_all = rocksdb_writebatch_create();
+    char *error = NULL;
+    rocksdb_write(map->db, map->probe, nothing_at_all, &error);
+    rocksdb_writebatch_destroy(nothing_at_all);
+    if (error != NULL && !begins(error, "Incomplete")) {
+        return failed(error, why);
+    }
+    rocksdb_free(error);
     if (why != NULL) {
         (void)snprintf(why->text, sizeof(why->text),
                        "RocksDB could not write in the background: its file LOG tells why");

@@ -90,6 +90,30 @@ stop n3
 start n3 "${on_disk[@]}"
 check_agreement
 
+say "a bad block that a read meets stops the member, and its next start makes the state anew; so does a lost MANIFEST"
+"$KVCTL" --endpoints "$cluster" bench put --clients 4 --count 1000 --keys 1000 --value-size 500 --prefix spoil/ >/dev/null
+check_agreement
+stop n2
+for file in "$T"/n2/state/*/*.sst; do
+    size=$(stat -c %s "$file")
+    for ((at = size / 3; at < size * 2 / 3; at += 2048)); do
+        printf 'spoilt' | dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+    done
+done
+start n2 "${on_disk[@]}"
+"$KVCTL" --endpoints "127.0.0.1:7102" get --prefix '' --local >/dev/null 2>"$T/stderr" || true
+ended_n2() { ! kill -0 "${pid[n2]}" 2>/dev/null; }
+within 10 ended_n2 || fail "n2 goes on with a damaged state: $(cat "$T/stderr")"
+grep -q '"stopped".*/state.*the next start makes it anew' "$T/n2.err" || fail "n2 does not say why"
+unset "pid[n2]"
+start n2 "${on_disk[@]}"
+grep -q '"state-damaged"' "$T/n2.err" || fail "n2 did not make its state anew"
+check_agreement
+stop n2
+rm "$T"/n2/state/*/MANIFEST-*
+start n2 "${on_disk[@]}"
+check_agreement
+
 say "S22: an error in the background stops the member, which says so; the others go on"
 stop n3
 start_slow n3
