@@ -55,6 +55,11 @@ MUST_USE int api_lease_list(struct lkv *db, int64_t after, size_t limit, int64_t
 int api_fail(int rc, const char *format, ...) PRINTF_LIKE(2, 3);
 int api_fail_with(int rc, const struct reason *why);
 
+/* A write in a session that was refused at once, with lkv_last_text: of a number that is in doubt neither
+ * LKV_ENOMEM nor LKV_ECLOSED is definite. */
+int api_fail_once(struct lkv_session *session, uint64_t seq, int rc);
+int api_fail_closed(struct lkv_session *session, uint64_t seq);
+
 /* LKV_EINVAL for bytes without data. */
 MUST_USE int api_slice(struct lkv_bytes bytes, struct slice *out);
 

@@ -116,7 +116,7 @@ static int make_append_once(struct lkv_session *session, struct lkv *db,
     }
     if (rc != 0) {
         session_give_back(session, call->seq);
-        return rc;
+        return api_fail_once(session, call->seq, rc);
     }
     session_attach(session, *out, call->seq);
     return 0;
@@ -131,7 +131,7 @@ static int append_once_request(struct lkv_session *session, uint64_t seq,
     struct session_numbers numbers = session_numbers(session);
     struct session_call call = {.id = numbers.id, .seq = seq};
     if (numbers.db == NULL) {
-        return api_fail(LKV_ECLOSED, "the session's handle is closed");
+        return api_fail_closed(session, seq);
     }
     struct slice *slices;
     int rc = take_slices(records, count, &slices);

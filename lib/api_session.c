@@ -82,6 +82,19 @@ int api_session_close(struct lkv_session *session, int64_t timeout_ms, struct lk
     return timeout_ms == 0 || *db == NULL ? 0 : make_command(*db, &command, timeout_ms, request);
 }
 
+/* What is wrong with the call's own arguments was wrong of no earlier attempt: it is told as it is. */
+int api_fail_once(struct lkv_session *session, uint64_t seq, int rc) {
+    struct reason why = {{0}};
+    (void)reason_set(&why, rc, "%s", lkv_last_text());
+    rc = rc == LKV_EINVAL ? rc : session_refusal(session, seq, rc, &why);
+    return api_fail_with(rc, &why);
+}
+
+int api_fail_closed(struct lkv_session *session, uint64_t seq) {
+    (void)api_fail(LKV_ECLOSED, "the session's handle is closed");
+    return api_fail_once(session, seq, LKV_ECLOSED);
+}
+
 int lkv_session_close(struct lkv_session *session, int64_t timeout_ms) {
     if (session == NULL) {
         return 0;

@@ -22,7 +22,7 @@ static int once_target(struct lkv_session *session, uint64_t seq, struct target 
     }
     struct session_numbers numbers = session_numbers(session);
     *out = (struct target){.db = numbers.db, .session = session, .seq = seq, .id = numbers.id};
-    return numbers.db != NULL ? 0 : api_fail(LKV_ECLOSED, "the session's handle is closed");
+    return numbers.db != NULL ? 0 : api_fail_closed(session, seq);
 }
 
 static int make_write(const struct target *target, const struct kv_command *command,
@@ -58,7 +58,7 @@ static int make_write_once(const struct target *target, struct kv_command *comma
     rc = make_write(target, command, timeout_ms, out);
     if (rc != 0) {
         session_give_back(target->session, target->seq);
-        return rc;
+        return api_fail_once(target->session, target->seq, rc);
     }
     (*out)->session = target->id;
     session_attach(target->session, *out, target->seq);

@@ -411,10 +411,17 @@ LKV_API LKV_CHECK int lkv_range_submit(struct lkv *db, struct lkv_bytes from, st
  *            A number that is sent with another key or value than the first time gets the first
  *            time's answer. What ends as not done, except with LKV_ETERM, does not use up its
  *            number.
+ * Doubt      Once a number has ended as LKV_EUNKNOWN, no refusal of it is told as not done until an
+ *            answer comes: one that may pass (no leader, no quorum, no time, a full queue) is
+ *            LKV_EUNKNOWN again; one that stays (the session has ended, the handle or its node is
+ *            closed) is LKV_EANSWERED, whose outcome is unknown too, and which ends the loop above.
+ *            Arguments that are refused at once (LKV_EINVAL, LKV_ETOOLARGE) are told as such. A
+ *            resumed session is in doubt about all numbers up to lkv_session_last; a greater one's
+ *            refusals tell of this handle's attempts alone.
  * Life       A session lives in the cluster. The leader ends it when nothing was heard of it for
  *            its ttl; a new leader begins to count anew, so it never ends early. An open handle
  *            sends keep-alives by itself. Every write in an ended session is LKV_ESESSION, and
- *            nothing was executed.
+ *            nothing was executed; of a number in doubt it is LKV_EANSWERED.
  * Cost       The cluster keeps one short reply a number, none of what the client has heard the
  *            answer of.
  */
@@ -443,7 +450,7 @@ LKV_API int lkv_session_close(struct lkv_session *session, int64_t timeout_ms);
 
 /* As lkv_put, lkv_delete (range: false, `to` is ignored) and lkv_delete_range (range: true), once
  * under the number `seq`. Errors also: LKV_ESESSION, LKV_EANSWERED, LKV_EBUSY (that number, or one
- * that is 256 below it, is under way), LKV_EINVAL (seq is 0); in the submitted forms all but
+ * that is 256 below it, is under way), LKV_EINVAL (seq is 0 or 2^64-1); in the submitted forms all but
  * LKV_ESESSION at once. */
 LKV_API LKV_CHECK int lkv_put_once(struct lkv_session *session, uint64_t seq, struct lkv_bytes key,
                                    struct lkv_bytes value, int64_t timeout_ms, uint64_t *rev);

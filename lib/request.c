@@ -145,8 +145,8 @@ static void uncount(struct request *request) {
 }
 
 /* What only an applied entry answers. */
-static bool is_of_an_entry(int rc) {
-    return rc == LKV_ETERM || rc == LKV_ENUMBER || rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED ||
+static bool is_of_an_entry(const struct request *request, int rc) {
+    return (rc == LKV_ELEASE && request->session != 0) || rc == LKV_ETERM || rc == LKV_ENUMBER || rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED ||
            rc == LKV_EFUTURE;
 }
 
@@ -156,11 +156,11 @@ static void admit_doubt(struct request *request) {
     struct lkv_msg *reply = request->reply;
     int rc = reply->rc;
     if (request->maybe_done && !request_is_read(request) && error_outcome(rc) == LKV_NOT_DONE &&
-        !is_of_an_entry(rc)) {
+        !is_of_an_entry(request, rc)) {
         char text[REASON_SIZE];
         (void)snprintf(text, sizeof(text), "%s", lkv_msg_text(reply));
-        msg_set_rc(reply, LKV_EUNKNOWN, "an earlier attempt may have been applied; the last: %s",
-                   text);
+        msg_set_rc(reply, request->was_in_doubt ? request_doubtful(rc) : LKV_EUNKNOWN,
+                   "an earlier attempt may have been applied; the last: %s", text);
     }
 }
 

@@ -68,6 +68,7 @@ struct request {
      * what became of it, until its deadline. */
     bool repeatable;
     bool maybe_done; /* an earlier attempt may have taken effect: no refusal is definite any more */
+    bool was_in_doubt; /* so did an earlier request with its number, which ended as unknown */
     struct lkv_session *in_session; /* owned reference, or NULL: is told the answer */
     uint64_t seq;                   /* in there */
 
@@ -135,6 +136,13 @@ size_t request_records_cost(const struct request *request);
  * no list any more. A refusal after an attempt that may have taken effect becomes LKV_EUNKNOWN. */
 void request_finish(struct request *request);
 void request_fail(struct request *request, int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* What a refusal is called when an earlier attempt is in doubt. LKV_EUNKNOWN: to be asked again. Of a
+ * refusal that stays (its session, its handle or its node has ended) LKV_EANSWERED: no answer will come any
+ * more, and whoever asks until there is one may stop. */
+static inline int request_doubtful(int rc) {
+    return error_retryable(rc) ? LKV_EUNKNOWN : LKV_EANSWERED;
+}
 
 /* Frees without a final message: only before a submit has succeeded. NULL is fine. */
 void request_free(struct request *request);

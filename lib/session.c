@@ -122,6 +122,7 @@ static void set_bit(uint64_t *words, uint64_t seq, bool value) {
 static void advance(struct lkv_session *session) {
     while (bit(session->answered, session->base)) {
         set_bit(session->answered, session->base, false);
+        set_bit(session->in_doubt, session->base, false);
         session->base++;
     }
 }
@@ -137,6 +138,7 @@ static bool slide(struct lkv_session *session, uint64_t base) {
     }
     for (uint64_t seq = session->base; seq < end; seq++) {
         set_bit(session->answered, seq, false);
+        set_bit(session->in_doubt, seq, false);
     }
     session->base = base;
     advance(session);
@@ -145,7 +147,8 @@ static bool slide(struct lkv_session *session, uint64_t base) {
 
 static int use_number(struct lkv_session *session, uint64_t seq, struct reason *why) {
     if (seq == 0 || seq == UINT64_MAX) {
-        return reason_set(why, LKV_EINVAL, "sequence numbers of a session begin at 1");
+        return reason_set(why, LKV_EINVAL, "number %llu of a session, expected 1 to %llu",
+                          (unsigned long long)seq, (unsigned long long)UINT64_MAX - 1);
     }
     if (seq < session->base ||
         (seq - session->base < KV_SESSION_WINDOW && bit(session->answered, seq))) {
@@ -165,10 +168,37 @@ static int use_number(struct lkv_session *session, uint64_t seq, struct reason *
     return 0;
 }
 
+/* Under the mutex. */
+static bool is_in_doubt(const struct lkv_session *session, uint64_t seq) {
+    return seq >= session->base && seq - session->base < KV_SESSION_WINDOW &&
+           bit(session->in_doubt, seq);
+}
+
+/* Rules 26, 28: that this attempt was not made says nothing of the one that is in doubt. */
+static int refusal(const struct lkv_session *session, uint64_t seq, int rc, struct reason *why) {
+    if (rc == 0 || error_outcome(rc) != LKV_NOT_DONE || !is_in_doubt(session, seq)) {
+        return rc;
+    }
+    struct reason last = *why;
+    return reason_set(why, request_doubtful(rc),
+                      "an earlier attempt of number %llu may have been applied; this one: %s",
+                      (unsigned long long)seq,
+                      last.text[0] != '\0' ? last.text : error_text(rc));
+}
+
+int session_refusal(struct lkv_session *session, uint64_t seq, int rc, struct reason *why) {
+    (void)pthread_mutex_lock(&session->mutex);
+    rc = refusal(session, seq, rc, why);
+    (void)pthread_mutex_unlock(&session->mutex);
+    return rc;
+}
+
 int session_use(struct lkv_session *session, uint64_t seq, uint64_t *acked_below,
                 struct reason *why) {
     (void)pthread_mutex_lock(&session->mutex);
-    int rc = use_number(session, seq, why);
+    struct reason own = {{0}};
+    why = why != NULL ? why : &own;
+    int rc = refusal(session, seq, use_number(session, seq, why), why);
     *acked_below = session->base;
     (void)pthread_mutex_unlock(&session->mutex);
     return rc;
@@ -186,6 +216,11 @@ void session_attach(struct lkv_session *session, struct request *request, uint64
     request->in_session = session_ref(session);
     request->seq = seq;
     request->repeatable = true;
+    if (seq != 0) {
+        (void)pthread_mutex_lock(&session->mutex);
+        request->maybe_done = request->was_in_doubt = is_in_doubt(session, seq);
+        (void)pthread_mutex_unlock(&session->mutex);
+    }
 }
 
 /* Every answer of the state machine shows that the session lives, and was active. */
@@ -196,10 +231,14 @@ static void plan_renewal(struct lkv_session *session) {
     }
 }
 
-/* The greatest number so far, of one that is taken up again: what lies a window behind it is known. */
+/* The greatest number so far, of one that is taken up again: what lies a window behind it is known. Each
+ * of the others may have been done for the handle before this one. */
 static void take_over(struct lkv_session *session, uint64_t last_seq) {
     session->last_seq = last_seq;
     session->base = last_seq >= KV_SESSION_WINDOW ? last_seq - KV_SESSION_WINDOW + 1 : 1;
+    for (uint64_t seq = session->base; seq <= last_seq; seq++) {
+        set_bit(session->in_doubt, seq, true);
+    }
 }
 
 static void opened(struct lkv_session *session, const struct lkv_msg *reply) {
@@ -222,6 +261,8 @@ void session_answer(struct request *request) {
     (void)pthread_mutex_lock(&session->mutex);
     if (request->seq != 0) {
         set_bit(session->under_way, request->seq, false);
+        /* What is definite here is that also of the attempts before: request_finish has seen to it. */
+        set_bit(session->in_doubt, request->seq, error_outcome(reply->rc) == LKV_UNKNOWN);
     }
     if (reply->rc == 0 && request->seq == 0) {
         opened(session, reply);

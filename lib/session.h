@@ -28,7 +28,8 @@ struct lkv_session {
     uint64_t id;           /* 0: not open yet */
     uint64_t ttl_ms;
     uint64_t base, last_seq;
-    uint64_t under_way[SESSION_WORDS], answered[SESSION_WORDS]; /* bits, by seq modulo window */
+    /* Bits, by seq modulo window. In doubt: an attempt ended as unknown, and no answer came since. */
+    uint64_t under_way[SESSION_WORDS], answered[SESSION_WORDS], in_doubt[SESSION_WORDS];
     uint64_t renew_at_ns;                                       /* UINT64_MAX: not */
     bool renewing;
 };
@@ -54,11 +55,14 @@ void session_answer(struct request *request);
 void session_drop(struct request *request);
 
 /* A number is used, for the first time or again: LKV_EINVAL (0), LKV_EANSWERED (answered, or before the
- * window), LKV_EBUSY (under way; or one that is lies a window behind). `*acked_below` goes into the
- * command. */
+ * window), LKV_EBUSY (under way; or one that is lies a window behind), or session_refusal of it.
+ * `*acked_below` goes into the command. */
 MUST_USE int session_use(struct lkv_session *session, uint64_t seq, uint64_t *acked_below,
                          struct reason *why);
 void session_give_back(struct lkv_session *session, uint64_t seq);
+
+/* What a refusal means for the number: `rc`, or, of one that is in doubt, what request_doubtful says. */
+int session_refusal(struct lkv_session *session, uint64_t seq, int rc, struct reason *why);
 
 /* Sends the keep-alives that are due; returns when to be called again. Loop thread of the handle, at the
  * end of a turn. Costs one load when there are no sessions. */

@@ -113,13 +113,30 @@ static bool is_answer(int rc) {
            rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED || rc == LKV_EFUTURE;
 }
 
-static void written(struct sim_call *op, int rc) {
+/* Rules 26, 28: a handle that has once said "unknown" of a number says "not done" no more, until an
+ * entry's answer comes; that the session has ended is an unknown too then. */
+static void check_doubt(const struct sim_call *op, struct sim_doubt *doubt, int rc) {
+    unsigned handle = op->remote != NULL ? 1 + op->life : 0;
+    bool final = is_answer(rc) || rc == LKV_ETERM || rc == LKV_ELEASE;
+    if (handle != 0 && doubt->told == handle && !final && error_outcome(rc) == LKV_NOT_DONE) {
+        sim_world_fail(op->world,
+                       "number %" PRIu64 ", value %" PRIu64
+                       ", was in doubt for its handle, which now says %s",
+                       doubt->seq, doubt->value, error_name(rc));
+    }
+    if (error_outcome(rc) == LKV_UNKNOWN) {
+        doubt->told = handle;
+    }
+}
+
+static void written(struct sim_call *op, int rc, const char *text) {
     struct sim_client *client = op->client;
     struct sim_world *world = op->world;
     for (size_t i = 0; i < SIM_DOUBTS_MAX; i++) {
         struct sim_doubt *doubt = &client->doubts[i];
         if (doubt->seq == op->seq) {
             doubt->under_way = false;
+            check_doubt(op, doubt, rc);
             doubt->maybe_done = doubt->maybe_done || error_outcome(rc) == LKV_UNKNOWN;
             if (!is_answer(rc)) {
                 check_refused(world, doubt);
@@ -131,11 +148,13 @@ static void written(struct sim_call *op, int rc) {
     if (rc == 0 && session != NULL && op->submitted_ns > session->active_ns) {
         session->active_ns = op->submitted_ns;
     }
-    if (rc == LKV_EANSWERED || (rc == LKV_ESESSION && session->open)) {
+    /* A handle's word on a number in doubt: the session has ended, or the handle itself. */
+    bool over = rc == LKV_EANSWERED && op->remote != NULL && strstr(text, "earlier attempt") != NULL;
+    if ((rc == LKV_EANSWERED && !over) || (rc == LKV_ESESSION && session->open)) {
         sim_world_fail(world, "number %" PRIu64 " of session %" PRIu64 " is refused: %s", op->seq,
                        op->session, error_name(rc));
     }
-    if (rc == LKV_ESESSION) {
+    if (rc == LKV_ESESSION || (over && !session->open)) {
         forget(client);
     }
 }
@@ -148,7 +167,7 @@ void sim_session_answered(struct sim_call *op, const struct lkv_msg *reply, int 
     } else if (op->kind == SIM_SESSION_CLOSE) {
         ended(op, rc);
     } else if (op->seq != 0 && op->session == op->client->session) {
-        written(op, rc);
+        written(op, rc, lkv_msg_text(reply));
     }
 }
 

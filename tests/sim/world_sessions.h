@@ -33,6 +33,7 @@ struct sim_doubt {
     uint64_t seq; /* 0: free */
     bool under_way;
     bool maybe_done; /* some attempt may have taken effect */
+    unsigned told;   /* 1 + the life of the remote whose handle has said so; 0: none */
     int kind, shape;
     uint64_t rev;
     uint32_t key, end, count;

@@ -20,7 +20,7 @@ static struct {
 
 static struct kv_command command_of(const struct request *request) {
     struct kv_command command = {.op = KV_PUT};
-    if (request->op == REQUEST_SESSION_KEEP) {
+    if (request->op != REQUEST_WRITE) {
         return command; /* it has none */
     }
     cr_assert_eq(kv_command_decode(blob_slice(request->command), &command, NULL), 0);
@@ -252,6 +252,101 @@ Test(lib_session, c6_a_refusal_after_a_lost_attempt_is_unknown) {
     expect_reply(LKV_ETERM);
 }
 
+/* The program's own loop: the number goes out again and again, each time as a new request. */
+Test(lib_session, c6_a_number_in_doubt_is_not_done_by_no_later_refusal) {
+    static const int passing[] = {LKV_ETIMEOUT, LKV_ENOLEADER, LKV_EBUSY, LKV_EUNREACHABLE,
+                                  LKV_ENOQUORUM, LKV_EREADONLY};
+    static const int staying[] = {LKV_ESESSION, LKV_ESTOPPED, LKV_ECLOSED};
+    cr_assert_eq(submit(1), 0);
+    answer(LKV_ETIMEOUT);
+    expect_reply(LKV_ETIMEOUT); /* in no doubt yet */
+    cr_assert_eq(submit(1), 0);
+    answer(LKV_EUNKNOWN);
+    expect_reply(LKV_EUNKNOWN);
+    for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
+        cr_assert_eq(submit(1), 0);
+        answer(passing[i]);
+        expect_reply(LKV_EUNKNOWN);
+        fake.submit_rc = passing[i];
+        cr_assert_eq(submit(1), LKV_EUNKNOWN, "refused at once");
+        fake.submit_rc = 0;
+    }
+    for (size_t i = 0; i < sizeof(staying) / sizeof(staying[0]); i++) {
+        cr_assert_eq(submit(1), 0);
+        answer(staying[i]);
+        expect_reply(LKV_EANSWERED);
+    }
+    cr_assert_eq(submit(2), 0); /* another number is in no doubt */
+    cr_assert_eq(submit(1), 0);
+    cr_assert_eq(submit(1), LKV_EUNKNOWN, "under way");
+    answer(LKV_EBUSY);
+    expect_reply(LKV_EBUSY);
+    answer(LKV_ETERM); /* an applied entry's */
+    expect_reply(LKV_ETERM);
+    cr_assert_eq(submit(1), 0);
+    answer(LKV_ETIMEOUT);
+    expect_reply(LKV_ETIMEOUT);
+}
+
+Test(lib_session, c6_appends_and_all_other_writes_are_in_doubt_alike) {
+    struct lkv_bytes record = LKV_STR("r");
+    struct lkv_change add = {
+        .op = LKV_OP_ADD, .key = LKV_STR("k"), .delta = 1, .session = session, .seq = 2};
+    struct lkv_txn *txn = lkv_txn_new();
+    lkv_txn_put(txn, LKV_STR("k"), LKV_STR("v"));
+    lkv_txn_once(txn, session, 3);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        int rcs[] = {
+            lkv_append_once_submit(session, 1, &record, 1, 0, 1000, queue, NULL),
+            lkv_write_submit(NULL, &add, 1000, queue, NULL),
+            lkv_txn_submit(db, txn, 1000, queue, NULL),
+            lkv_delete_once_submit(session, 4, LKV_STR("a"), LKV_STR("b"), true, 1000, queue, NULL),
+        };
+        for (size_t i = 0; i < sizeof(rcs) / sizeof(rcs[0]); i++) {
+            cr_assert_eq(rcs[i], 0, "%zu: %s", i, lkv_last_text());
+            answer(attempt == 0 ? LKV_EUNKNOWN : LKV_ENOLEADER);
+            expect_reply(LKV_EUNKNOWN);
+        }
+    }
+    lkv_txn_free(txn);
+}
+
+Test(lib_session, c6_the_number_is_in_doubt_when_there_is_no_memory_for_its_next_attempt) {
+    cr_assert_eq(submit(1), 0);
+    answer(LKV_EUNKNOWN);
+    expect_reply(LKV_EUNKNOWN);
+    int rc = -1;
+    for (uint64_t n = 0; rc != 0; n++) {
+        mem_fail_after(n);
+        rc = submit(1);
+        mem_fail_never();
+        cr_assert(rc == 0 || rc == LKV_EUNKNOWN, "%s", error_name(rc));
+    }
+    answer(0);
+    expect_reply(0);
+    cr_assert_eq(submit(2), 0);
+    answer(LKV_EUNKNOWN);
+    expect_reply(LKV_EUNKNOWN);
+    cr_assert_eq(lkv_close(db, 0), 0);
+    cr_assert_eq(submit(2), LKV_EANSWERED, "nobody can say any more");
+    cr_assert_eq(submit(3), LKV_ECLOSED);
+}
+
+Test(lib_session, c6_a_resumed_session_is_in_doubt_about_what_was_used) {
+    struct lkv_session *other;
+    fake.last_seq = 300;
+    cr_assert_eq(lkv_session_open(db, 50, 30000, &other), 0);
+    static const uint64_t numbers[] = {45, 300, 301};
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(lkv_put_once_submit(other, numbers[i], LKV_STR("k"), LKV_STR("v"), 1000, queue,
+                                         NULL),
+                     0);
+        answer(LKV_ETIMEOUT);
+        expect_reply(numbers[i] <= 300 ? LKV_EUNKNOWN : LKV_ETIMEOUT);
+    }
+    cr_assert_eq(lkv_session_close(other, 0), 0);
+}
+
 Test(lib_session, opening_fails_cleanly) {
     struct lkv_session *other;
     cr_assert_eq(lkv_session_open(NULL, 0, 30000, &other), LKV_EINVAL);
@@ -277,9 +372,11 @@ enum { NAIVE = 4000 };
 
 Test(lib_session, numbers_agree_with_a_naive_model) {
     static enum { UNUSED, UNDER_WAY, OPEN, ANSWERED } state[NAIVE];
+    static bool in_doubt[NAIVE];
     struct prng prng = prng_of(3);
     uint64_t greatest = 0;
     memset(state, 0, sizeof(state));
+    memset(in_doubt, 0, sizeof(in_doubt));
     for (unsigned step = 0; step < 60000; step++) {
         uint64_t seq = greatest + 3 - prng_below(&prng, greatest < 300 ? greatest + 2 : 300);
         if (seq >= NAIVE) {
@@ -293,6 +390,7 @@ Test(lib_session, numbers_agree_with_a_naive_model) {
             session_attach(session, &request, seq);
             session_answer(&request);
             state[seq] = good ? ANSWERED : OPEN;
+            in_doubt[seq] = !good;
             continue;
         }
         bool blocked = false, gone = false;
@@ -305,7 +403,8 @@ Test(lib_session, numbers_agree_with_a_naive_model) {
         if (gone || state[seq] == ANSWERED) {
             cr_assert_eq(rc, LKV_EANSWERED, "step %u, number %lu", step, seq);
         } else if (state[seq] == UNDER_WAY || (seq > greatest && blocked)) {
-            cr_assert_eq(rc, LKV_EBUSY, "step %u, number %lu", step, seq);
+            cr_assert_eq(rc, in_doubt[seq] ? LKV_EUNKNOWN : LKV_EBUSY, "step %u, number %lu", step,
+                         seq);
         } else {
             cr_assert_eq(rc, 0, "step %u, number %lu", step, seq);
             state[seq] = UNDER_WAY;
