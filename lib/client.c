@@ -85,6 +85,7 @@ struct client {
     bool idle; /* nobody needs a target */
     bool turn_again;
     struct reason failure; /* of the last target */
+    int failure_rc;        /* what it said, if it refused the connection; or LKV_EUNREACHABLE */
 };
 
 /* ------------------------------------------------------------------ final messages */
@@ -118,6 +119,9 @@ static void finish_unsent(struct client *client, struct request *request) {
         request_finish(request);
     } else if (has_open_link(client)) {
         request_fail(request, LKV_ETIMEOUT, "timed out before it was sent to %s", client->target);
+    } else if (client->failure_rc == LKV_EBUSY) {
+        request_fail(request, LKV_EBUSY, "no endpoint takes the connection; the last was %s",
+                     client->failure.text);
     } else {
         request_fail(request, LKV_EUNREACHABLE, "no endpoint is reachable; the last was %s",
                      client->failure.text[0] != '\0' ? client->failure.text : client->target);
@@ -197,7 +201,10 @@ static void on_down(void *arg, int rc) {
     link->gone = true;
     client->turn_again = true;
     if (!link->retired) {
-        (void)reason_set(&client->failure, rc, "%s (%s)", client->target, error_text(rc));
+        const char *refusal = remote_refusal(link->remote);
+        client->failure_rc = refusal != NULL ? rc : LKV_EUNREACHABLE;
+        (void)reason_set(&client->failure, rc, "%s (%s)", client->target,
+                         refusal != NULL ? refusal : error_text(rc));
     }
 }
 
@@ -261,6 +268,7 @@ static bool open_link(struct client *client, bool pass_on) {
     memcpy(link->address, client->target, sizeof(link->address));
     int rc = remote_open(&link->remote, client->loop, client->net, link->address, &events);
     if (rc != 0) {
+        client->failure_rc = LKV_EUNREACHABLE;
         (void)reason_set(&client->failure, rc, "%s (%s)", client->target, error_text(rc));
         mem_free(link);
         return false;

@@ -109,8 +109,12 @@ MUST_USE int wire_decode_call(struct wire_decoder *decoder, struct slice frame,
 
 void wire_encode_reply(struct buffer *out, uint64_t number, const struct lkv_msg *reply);
 
-/* An error about the connection itself, which belongs to no call; it is closed afterwards. */
-void wire_encode_refusal(struct buffer *out, int rc, const char *text);
+/* An error about the connection itself, which belongs to no call; it is closed afterwards. `untouched`: no
+ * call that came on it was looked at, nor will be. */
+void wire_encode_refusal(struct buffer *out, int rc, const char *text, bool untouched);
+
+/* Of such a frame: whether it says so. */
+bool wire_is_untouched(struct wire_decoder *decoder, struct slice frame);
 
 /* Looks at a reply: 0 and its number, or the error that the node gave about the connection itself,
  * or LKV_EPROTOCOL. */

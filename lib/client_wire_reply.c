@@ -143,14 +143,35 @@ void wire_encode_reply(struct buffer *out, uint64_t number, const struct lkv_msg
     pack_result(&packer, reply);
 }
 
-void wire_encode_refusal(struct buffer *out, int rc, const char *text) {
+void wire_encode_refusal(struct buffer *out, int rc, const char *text, bool untouched) {
     msgpack_packer packer;
     wire_packer_init(&packer, out);
     msgpack_pack_array(&packer, WIRE_FRAME_PARTS);
     msgpack_pack_uint64(&packer, WIRE_TYPE_REPLY);
     msgpack_pack_nil(&packer);
     pack_error(&packer, rc, text);
-    msgpack_pack_nil(&packer);
+    if (untouched) {
+        msgpack_pack_map(&packer, 1);
+        wire_pack_text(&packer, "taken");
+        msgpack_pack_uint64(&packer, 0);
+    } else {
+        msgpack_pack_nil(&packer);
+    }
+}
+
+bool wire_is_untouched(struct wire_decoder *decoder, struct slice frame) {
+    const msgpack_object *parts;
+    struct slice name;
+    uint64_t taken;
+    struct reason why;
+    if (wire_unpack(decoder, frame, WIRE_TYPE_REPLY, &parts, &why) != 0 ||
+        parts[1].type != MSGPACK_OBJECT_NIL || parts[3].type != MSGPACK_OBJECT_MAP ||
+        parts[3].via.map.size != 1) {
+        return false;
+    }
+    const msgpack_object_kv *pair = &parts[3].via.map.ptr[0];
+    return wire_as_bytes(&pair->key, &name) && slice_equal(name, slice_text("taken")) &&
+           wire_as_number(&pair->val, &taken) && taken == 0;
 }
 
 /* ------------------------------------------------------------------ decoding: the error */

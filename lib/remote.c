@@ -60,6 +60,8 @@ struct remote {
     bool pinged;
     bool unanswered; /* a deadline passed in this silence: it goes on with nothing in flight */
     uint64_t answers, strays;
+    bool untouched; /* it was refused, and nothing that was sent on it was looked at */
+    struct reason refusal;
     unsigned calls; /* of the owner, on the stack below */
     bool closed;    /* by the owner: freed when `calls` is 0 */
 };
@@ -167,7 +169,8 @@ static void lose_all(struct remote *remote, struct list_link *list, bool sent, i
 static void go_down(struct remote *remote, int rc) {
     remote->state = REMOTE_DOWN;
     remote->conn = NULL;
-    lose_all(remote, &remote->in_flight, true, rc);
+    /* Rule 28: what nobody has looked at is as good as not sent. */
+    lose_all(remote, &remote->in_flight, !remote->untouched, rc);
     lose_all(remote, &remote->unsent, false, rc);
     if (!remote->closed) {
         remote->events.on_down(remote->events.arg, rc);
@@ -238,8 +241,10 @@ static int take_frame(void *arg, struct slice frame) {
     struct reason why = {{0}};
     uint64_t number;
     int rc = wire_open_reply(remote->decoder, frame, &number, &why);
-    if (rc != 0) {
-        return rc; /* what the node says of the connection, or nonsense */
+    if (rc != 0) { /* what the node says of the connection, or nonsense */
+        remote->untouched = wire_is_untouched(remote->decoder, frame);
+        remote->refusal = why;
+        return rc;
     }
     struct request *request = find(remote, number);
     if (request != NULL) {
@@ -579,6 +584,10 @@ void remote_close(struct remote *remote) {
     remote->closed = true;
     break_off(remote, LKV_ECLOSED);
     end_call(remote);
+}
+
+const char *remote_refusal(const struct remote *remote) {
+    return remote->untouched ? remote->refusal.text : NULL;
 }
 
 bool remote_up(const struct remote *remote) {

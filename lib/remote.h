@@ -39,6 +39,8 @@ MUST_USE int remote_open(struct remote **out, struct loop *loop, struct net *net
 
 /* Every request it holds goes to on_lost (LKV_ECLOSED) first. From any callback, too. NULL is fine. */
 void remote_close(struct remote *remote);
+/* Why the node took nothing from this connection, which it has closed; NULL: it did not say so. */
+const char *remote_refusal(const struct remote *remote);
 bool remote_up(const struct remote *remote);
 size_t remote_in_flight(const struct remote *remote);
 size_t remote_appends_in_flight(const struct remote *remote);

@@ -70,7 +70,7 @@ void server_conn_refuse(struct server_conn *conn, int rc, const struct reason *w
                net_peer_name(conn->net), why->text);
     struct buffer *scratch = &conn->server->scratch;
     buffer_clear(scratch);
-    wire_encode_refusal(scratch, rc, why->text);
+    wire_encode_refusal(scratch, rc, why->text, !conn->started);
     if (scratch->failed || net_write(conn->net, buffer_slice(scratch)) != 0) {
         server_conn_close(conn);
         return;
@@ -339,6 +339,7 @@ struct server_conn *server_conn_new(struct server *server, struct net_conn *net)
 
 void server_conn_start(struct server_conn *conn, struct slice first_bytes) {
     net_attach(conn->net, &conn_events, conn);
+    conn->started = true;
     feed(conn, first_bytes);
 }
 

@@ -50,6 +50,7 @@ struct server_conn {
     struct wire_input input;
     size_t input_bytes; /* counted in the server's */
     bool feeding;       /* the input is on the stack below */
+    bool started;       /* calls are taken from it */
     bool paused;
     size_t pending;        /* requests in work */
     size_t work_bytes;     /* their cost */

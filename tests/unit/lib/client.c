@@ -327,6 +327,38 @@ Test(lib_client, a_broken_connection_makes_writes_unknown_and_reads_move) {
     assert_put_works();
 }
 
+/* N7: the node is full of connections. It says so before it looks at a call, whatever has been sent. */
+Test(lib_client, what_a_full_node_refused_unseen_is_not_done_and_says_why) {
+    stop_node(0);
+    stop_node(1);
+    stop_node(2);
+    paper_advance(paper, 100);
+    const struct server_options options = {.connections_max = 1};
+    host_open(&hosts[0], &store, node_loop, node_net, addresses[0], &options);
+    running[0] = true;
+    stop_client();
+    start_client("n1:1");
+    struct client *first = client;
+    lead(0);
+    assert_put_works();
+    start_client("n1:1");
+    put(1000);
+    get(1000);
+    paper_advance(paper, 1100);
+    size_t count = 0;
+    for (struct lkv_msg *msg; (msg = lkv_queue_next(queue, 0)) != NULL; count++) {
+        cr_assert_eq(lkv_msg_rc(msg), LKV_EBUSY, "%s", lkv_msg_text(msg));
+        cr_assert_not_null(strstr(lkv_msg_text(msg), "connections_max is 1"), "%s",
+                           lkv_msg_text(msg));
+        lkv_msg_free(msg);
+    }
+    cr_assert_eq(count, 2);
+    client_stop(first);
+    client_free(first);
+    paper_advance(paper, 200);
+    assert_put_works();
+}
+
 static int repeated_rc;
 
 static void note_rc(struct request *request) {
