@@ -223,9 +223,17 @@ Test(lib_client_wire, replies_have_these_bytes) {
     EXPECT_BYTES("\x94\x01\x07\x94\xf8\xaeLKV_ENOTLEADER\xa2no\xa8not_done\x81\xa6leader\xa2n2");
     lkv_msg_free(msg);
     buffer_clear(&out);
-    wire_encode_refusal(&out, LKV_EBUSY, "full");
+    wire_encode_refusal(&out, LKV_EBUSY, "full", false);
     EXPECT_BYTES("\x94\x01\xc0\x94\xfb\xa9LKV_EBUSY\xa4"
                  "full\xa8not_done\xc0");
+    cr_assert(!wire_is_untouched(decoder, buffer_slice(&out)));
+    buffer_clear(&out);
+    wire_encode_refusal(&out, LKV_EBUSY, "full", true);
+    EXPECT_BYTES("\x94\x01\xc0\x94\xfb\xa9LKV_EBUSY\xa4"
+                 "full\xa8not_done\x81\xa5taken\x00");
+    cr_assert(wire_is_untouched(decoder, buffer_slice(&out)));
+    out.data[out.size - 1] = 1;
+    cr_assert(!wire_is_untouched(decoder, buffer_slice(&out)), "one was taken");
 }
 
 /* ------------------------------------------------------------------ calls */

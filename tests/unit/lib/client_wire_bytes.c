@@ -184,12 +184,13 @@ Test(lib_client_wire_bytes, any_byte_of_a_reply_may_be_wrong) {
 Test(lib_client_wire_bytes, any_byte_of_a_refusal_may_be_wrong) {
     struct buffer frame;
     buffer_init(&frame);
-    wire_encode_refusal(&frame, LKV_EBUSY, "full");
+    wire_encode_refusal(&frame, LKV_EBUSY, "full", true);
     for (size_t i = 0; i < frame.size; i++) {
         uint8_t before = frame.data[i];
         for (unsigned byte = 0; byte < 256; byte++) {
             frame.data[i] = (uint8_t)byte;
             (void)read_frame(buffer_slice(&frame));
+            (void)wire_is_untouched(decoder, buffer_slice(&frame));
         }
         frame.data[i] = before;
     }

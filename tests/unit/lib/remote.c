@@ -458,7 +458,9 @@ Test(lib_remote, takes_the_word_of_a_node_that_has_no_room) {
     put(100);
     paper_run(paper);
     cr_assert_eq(seen.down_rc, LKV_EBUSY);
-    cr_assert_eq(seen.lost_sent, 1);
+    cr_assert_eq(seen.lost, 1);
+    cr_assert_eq(seen.lost_sent, 0, "the node has not looked at it");
+    cr_assert_str_eq(remote_refusal(remote), "connections_max is 0");
 }
 
 /* ------------------------------------------------------------------ nodes that talk nonsense */
