@@ -28,7 +28,7 @@
  *              fails yields none. lkv_close() yields the final messages that are still owed.
  *   Errors     0 or a negative LKV_E code of ledgerkv_errors.h; lkv_last_text() has a sentence
  *              about it. After a failed open or connect the handle is NULL and nothing is left
- *              behind. Every function that has a handle returns LKV_EINVAL for a NULL one, for a
+ *              behind, but in a new directory empty folders and the lock's file. Every function that has a handle returns LKV_EINVAL for a NULL one, for a
  *              timeout below LKV_DEFAULT, for flags or a way to read that do not exist, and for
  *              bytes at a NULL pointer. All may return LKV_ENOMEM; the calls to a cluster also
  *              LKV_ECLOSED.

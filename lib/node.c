@@ -341,10 +341,8 @@ static int start_server(struct node *node, struct reason *why) {
     if (rc != 0) {
         return reason_set(why, rc, "no memory for the clients' server");
     }
-    if (!node->offline &&
-        (node->founding.self_address[0] != '\0' || node->options.listen[0] != '\0')) {
-        const char *address =
-            node->options.listen[0] != '\0' ? node->options.listen : node->founding.self_address;
+    const char *address = node_listen_address(node);
+    if (!node->offline && address[0] != '\0') {
         rc = net_listen(node->world.net, address, node_on_accept, node, &node->listener, why);
         if (rc != 0) {
             return rc;

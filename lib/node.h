@@ -435,6 +435,7 @@ uint64_t node_accept_timer(struct node *node, uint64_t now_ns);
 void node_accept_close(struct node *node);
 
 /* lib/node_start.c: directory, identity, founding, recovery */
+const char *node_listen_address(const struct node *node); /* empty: none */
 MUST_USE int node_start_disk(struct node *node, struct reason *why);
 MUST_USE int node_recover(struct node *node, struct identity *identity, struct reason *why);
 MUST_USE int node_found_alone(struct node *node, struct reason *why);

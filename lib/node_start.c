@@ -167,9 +167,10 @@ static int check_not_bereft(const struct node *node, struct reason *why) {
                  : 0;
 }
 
-static int load_identity(struct node *node, struct reason *why) {
+static int load_identity(struct node *node, bool *first, struct reason *why) {
     int rc = identity_load(node->world.disk, node->dir, &node->identity, why);
     bool fresh = rc == LKV_ENOENT;
+    *first = fresh;
     if (fresh && (rc = check_not_bereft(node, why)) != 0) {
         return rc;
     }
@@ -190,8 +191,8 @@ static int load_identity(struct node *node, struct reason *why) {
         return rc;
     }
     node_count_start(node); /* durable before the first hello (rule 17) */
-    if ((fresh && node->options.peer_count <= 1) || node_only_looks(node)) {
-        return 0; /* alone: written when it is founded, in a moment */
+    if (fresh || node_only_looks(node)) {
+        return 0; /* see begin_directory; alone: when it is founded, in a moment */
     }
     return identity_save(node->world.disk, node->dir, &node->identity, why);
 }
@@ -241,7 +242,30 @@ static int open_peers(struct node *node, struct reason *why) {
     return 0;
 }
 
+const char *node_listen_address(const struct node *node) {
+    const char *own = node->options.listen;
+    return own[0] != '\0' ? own : node->founding.self_address;
+}
+
+/* The first start in a directory writes nothing there before it is known that the address is free: else what it
+ * was told, wrong as it may be, would be for ever. */
+static int begin_directory(struct node *node, struct reason *why) {
+    const char *address = node_listen_address(node);
+    if (address[0] != '\0' && !node->options.offline) {
+        struct net_listener *probe;
+        int rc = net_listen(node->world.net, address, node_on_accept, node, &probe, why);
+        if (rc != 0) {
+            return rc;
+        }
+        net_listener_close(probe);
+    }
+    return node->options.peer_count <= 1 || node_only_looks(node)
+               ? 0
+               : identity_save(node->world.disk, node->dir, &node->identity, why);
+}
+
 int node_start_disk(struct node *node, struct reason *why) {
+    bool first = false;
     if (node->dir[0] == '\0') {
         return reason_set(why, LKV_EOPTION, "the option dir is not set");
     }
@@ -250,7 +274,7 @@ int node_start_disk(struct node *node, struct reason *why) {
         rc = make_dirs(node, why);
     }
     if (rc == 0) {
-        rc = load_identity(node, why);
+        rc = load_identity(node, &first, why);
     }
     if (rc != 0) {
         return rc;
@@ -267,7 +291,8 @@ int node_start_disk(struct node *node, struct reason *why) {
         (void)snprintf(node->founding.self_address, sizeof(node->founding.self_address), "%s",
                        node->options.listen);
     }
-    return open_peers(node, why);
+    rc = first ? begin_directory(node, why) : 0;
+    return rc == 0 ? open_peers(node, why) : rc;
 }
 
 /* ------------------------------------------------------------------ recovery */

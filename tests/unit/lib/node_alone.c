@@ -367,6 +367,31 @@ Test(lib_node_alone, two_stores_in_one_process_share_nothing) {
 }
 
 /* S16: refused in 1 s with the first one's pid, the first unharmed; also from a forked child. */
+static struct lkv_options *listening(const char *dir, const char *address) {
+    struct lkv_options *options = new_options(dir, "n1");
+    cr_assert_eq(lkv_options_set(options, "listen", address), 0);
+    return options;
+}
+
+/* X-H1: what the refused start was told is not for ever. */
+Test(lib_node_alone, x_h1_an_address_in_use_leaves_no_node_behind) {
+    char address[64];
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%d", world.ports[0]);
+    struct lkv *db = NULL, *second = NULL;
+    cr_assert_eq(try_open(&db, listening(world.dirs[0], address)), 0, "%s", open_text);
+    for (int peers = 0; peers < 2; peers++) {
+        struct lkv_options *options = listening(world.dirs[1], address);
+        cr_assert(peers == 0 || lkv_options_set(options, "peers", world.peers) == 0);
+        cr_expect_neq(try_open(&second, options), 0);
+        cr_expect_not_null(strstr(open_text, address), "%s", open_text);
+    }
+    cr_assert_eq(lkv_close(db, 5000), 0);
+    struct lkv_options *options = listening(world.dirs[1], address);
+    cr_assert_eq(lkv_options_set(options, "model", "log"), 0);
+    cr_assert_eq(try_open(&second, options), 0, "%s", open_text);
+    cr_assert_eq(lkv_close(second, 5000), 0);
+}
+
 Test(lib_node_alone, a_second_user_of_the_directory_is_refused) {
     struct lkv *db = open_lone(world.dirs[0]);
     struct lkv *second = NULL;
