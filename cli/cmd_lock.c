@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,9 +31,14 @@ static pid_t run_program(const struct held *held, char *const *words) {
     (void)snprintf(token, sizeof(token), "%" PRIu64, held->token);
     (void)snprintf(lease, sizeof(lease), "%" PRIx64, (uint64_t)held->lease);
     fflush(NULL);
+    pid_t parent = getpid();
     pid_t pid = fork();
     if (pid != 0) {
         return pid;
+    }
+    /* The lock may be another's soon after this process is gone, however it ended: kill -9 tells nobody. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        _exit(RUN_FAILED);
     }
     sigset_t none; /* interrupt.h has blocked what is to end the program */
     (void)sigemptyset(&none);
@@ -134,7 +140,7 @@ static int take_and_hold(struct store *store, struct lkv_bytes value, char *cons
         exit = report_call(cli, rc, NULL, "%s %s", cli->command->name, shown(held.name).text);
     }
     if (held.lease != 0) { /* its key goes with it */
-        (void)lkv_lease_close(store->db, held.lease, cli->timeout_ms);
+        (void)lkv_lease_close(store->db, held.lease, held.lost ? 0 : cli->timeout_ms);
     }
     return exit;
 }
@@ -181,8 +187,9 @@ const struct command command_lock = {
     .details =
         "Waits for the lock, without limit unless --timeout is given, in the order of asking.\n"
         "The program has the fencing token in KVCTL_LOCK_TOKEN and the lease in\n"
-        "KVCTL_LOCK_LEASE. If the lock is lost the program gets SIGTERM. Without a program\n"
-        "it is held until interrupted.\n"
+        "KVCTL_LOCK_LEASE. If the lock is lost the program gets SIGTERM; if kvctl is\n"
+        "killed the program (not what it has started) gets SIGKILL. Without a program the lock is\n"
+        "held until interrupted.\n"
         "Exit code: the program's; 1: the lock was lost.",
     .examples = "  kvctl lock /jobs/nightly --ttl 15s -- ./job.sh",
     .flags = held_flags,

@@ -98,8 +98,12 @@ static int follow(struct reading *reading) {
     interrupt_start(&reading->interrupt);
     while (exit == 0 && reading->left > 0) {
         struct lkv_msg *msg = lkv_queue_next(store->queue, LOOK_MS);
+        bool over = store->cli->timeout_given && deadline_passed(store->cli->deadline);
         if (interrupt_came(&reading->interrupt)) {
             exit = KVCTL_INTERRUPTED;
+        } else if (msg == NULL && over) { /* as `watch` */
+            exit = args_text(&store->cli->args, "count") != NULL ? KVCTL_NEGATIVE : KVCTL_DONE;
+            break;
         } else if (msg != NULL && lkv_msg_kind(msg) == LKV_END) {
             exit = report_rc(store->cli, lkv_msg_rc(msg), msg, "read %" PRIu64, reading->from);
         } else if (msg != NULL) {

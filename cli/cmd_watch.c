@@ -15,6 +15,7 @@ struct watching {
     struct interrupt interrupt;
     struct text line;
     uint64_t since, left;
+    bool counted; /* --count */
     int flags;
     char **command; /* NULL: print */
 };
@@ -159,8 +160,11 @@ static int listen_on(struct watching *watching) {
     int exit = 0;
     while (exit == 0 && watching->left > 0) {
         struct lkv_msg *msg = lkv_queue_next(store->queue, LOOK_MS);
+        bool over = store->cli->timeout_given && deadline_passed(store->cli->deadline);
         if (interrupt_came(&watching->interrupt)) {
             exit = KVCTL_INTERRUPTED;
+        } else if (msg == NULL && over) {
+            return watching->counted ? KVCTL_NEGATIVE : KVCTL_DONE;
         } else if (msg != NULL && lkv_msg_kind(msg) == LKV_END) {
             exit = report_rc(store->cli, lkv_msg_rc(msg), msg, "watch");
         } else if (msg != NULL) {
@@ -207,6 +211,7 @@ static int take_flags(struct cli *cli, struct watching *watching) {
     }
     bool good = args_number(&cli->args, "since", 1, UINT64_MAX, &watching->since) &&
                 args_number(&cli->args, "count", 1, UINT64_MAX, &watching->left);
+    watching->counted = args_text(&cli->args, "count") != NULL;
     return good ? 0 : report_usage(cli, "%s", text_string(&cli->args.error));
 }
 
@@ -266,6 +271,8 @@ const struct command command_watch = {
     .details =
         "Every change is told once, in the order of revisions, also when nodes or leaders go away\n"
         "meanwhile. Exit code 4: not all since REV is kept; the oldest revision is told.\n"
+        "Without --timeout it goes on until it is interrupted; with it, it ends then: exit code 0, or\n"
+        "1 if --count was given and fewer came.\n"
         "COMMAND runs once for each change, one after the other, with KVCTL_EVENT_TYPE (PUT or\n"
         "DELETE), KVCTL_KEY, KVCTL_KEY_HEX and KVCTL_REV set, and the value on its stdin.",
     .examples = "  kvctl watch --prefix /svc/ --since 41 -o json\n"

@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_RETRY_MS = 50 };
+enum {
+    PAGE_RETRY_MS = 50,
+    VALUE_BYTES_MAX = 15 * 1024 * 1024, /* VALUE_MAX of lib/options.c */
+    TEXT_BYTES_MAX = 64 * 1024 * 1024   /* of a transaction, whose bytes may be written as \xHH */
+};
 
 /* ------------------------------------------------------------------ keys and values */
 
@@ -31,8 +35,13 @@ int key_take(struct cli *cli, const char *word, struct text *out) {
 static int read_all(struct cli *cli, const char *name, FILE *file, struct text *out) {
     char block[65536];
     size_t size;
-    while ((size = fread(block, 1, sizeof(block), file)) > 0) {
+    size_t most = strcmp(cli->command->name, "txn") == 0 ? TEXT_BYTES_MAX : VALUE_BYTES_MAX;
+    while (out->size <= most && (size = fread(block, 1, sizeof(block), file)) > 0) {
         text_add(out, block, size);
+    }
+    if (out->size > most) { /* whoever writes it may never end */
+        return report_found(cli, KVCTL_REJECTED, LKV_ETOOLARGE,
+                            "%s has more than %zu bytes, the most that is accepted", name, most);
     }
     if (ferror(file)) {
         return report_found(cli, KVCTL_USAGE, LKV_EIO, "cannot read %s: %s", name, strerror(errno));

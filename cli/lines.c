@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_SIZE = 262144 };
+enum {
+    READ_SIZE = 262144,
+    LINE_BYTES_MAX = 128 * 1024 * 1024 /* the largest value, each byte written as \u00XX, and a key */
+};
 
 void lines_wait(const struct lines *lines, int ms) {
     struct pollfd fd = {.fd = lines->fd, .events = POLLIN};
@@ -71,6 +74,10 @@ enum line_state lines_next(struct lines *lines, struct lkv_bytes *line) {
         }
         if (lines->ended) {
             return LINE_END;
+        }
+        if (buffer->size - lines->start > LINE_BYTES_MAX) { /* whoever writes it may never end */
+            errno = EMSGSIZE;
+            return LINE_FAILED;
         }
         lines->searched = buffer->size;
         enum line_state state = read_more(lines);

@@ -17,7 +17,7 @@ struct lines {
 enum line_state { LINE_READ, LINE_LATER, LINE_END, LINE_FAILED };
 
 /* A line without its newline, valid until the next call. LINE_LATER: none is there yet. LINE_FAILED:
- * errno says why. */
+ * errno says why; EMSGSIZE: the line has more than 128 MiB. */
 enum line_state lines_next(struct lines *lines, struct lkv_bytes *line);
 
 /* Waits until there is something to read, at most `ms`. */

@@ -29,6 +29,9 @@ MUST_USE int api_make_write(struct lkv *db, const struct lkv_change *write, int6
 MUST_USE int api_make_txn(struct lkv *db, const struct lkv_txn *txn, int64_t timeout_ms,
                           struct lkv **at, struct request **out);
 
+/* What a function that adds to a transaction found wrong, for its commit to say. `txn` NULL is fine. */
+void api_txn_fault(struct lkv_txn *txn, int rc, const char *text);
+
 /* What lkv_session_open and lkv_session_close ask of the cluster, to be handed to one of the two above.
  * The handle of the session is there before its answer (free it with lkv_session_close when that is an
  * error), and gone before its end; without a cluster to tell `*request` is NULL. */

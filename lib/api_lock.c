@@ -281,6 +281,17 @@ int lkv_observe(struct lkv *db, struct lkv_bytes name, uint64_t known, int64_t t
 }
 
 void lkv_txn_if_locked(struct lkv_txn *txn, struct lkv_bytes name, int64_t lease, uint64_t token) {
+    /* A token is never 0: that is the create_rev of a key that is not there, of a lock that nobody holds. */
+    int rc = check_name(name);
+    if (rc == 0 && (lease <= 0 || token == 0)) {
+        rc = api_fail(LKV_EINVAL,
+                      "a lock held by lease %lld with token %llu, expected both from 1 on",
+                      (long long)lease, (unsigned long long)token);
+    }
+    if (rc != 0) {
+        api_txn_fault(txn, rc, lkv_last_text());
+        return;
+    }
     struct buffer key;
     buffer_init(&key);
     buffer_append(&key, name.data, name.size);

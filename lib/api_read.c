@@ -83,6 +83,9 @@ int lkv_get_copy(struct lkv *db, struct lkv_bytes bytes, void *buf, size_t cap, 
     if (db == NULL) {
         return api_fail(LKV_EINVAL, "the handle is NULL");
     }
+    if (size == NULL || (buf == NULL && cap > 0)) {
+        return api_fail(LKV_EINVAL, "%zu bytes at a NULL buffer, or a NULL size", cap);
+    }
     if (db->ops->get_copy == NULL) {
         return api_fail(LKV_EUNSUPPORTED, "only a node in this process reads without a message");
     }

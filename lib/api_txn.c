@@ -221,6 +221,15 @@ void lkv_txn_if_range(struct lkv_txn *txn, struct lkv_bytes from, struct lkv_byt
     add_compare(txn, rc, &compare, &why);
 }
 
+void api_txn_fault(struct lkv_txn *txn, int rc, const char *text) {
+    struct reason why;
+    (void)reason_set(&why, rc, "%s", text);
+    if (txn != NULL) {
+        bool good = note(txn, rc, &why);
+        (void)good;
+    }
+}
+
 static void add_step(struct lkv_txn *txn, int rc, const struct kv_step *step, struct reason *why) {
     const struct txn_sizes sizes = {.key = step->key, .end = step->end, .value = step->value};
     rc = rc == 0 ? check_sizes(&sizes, why) : rc;

@@ -181,7 +181,8 @@ LKV_API const char *lkv_last_text(void);
  */
 
 /* New options, all at their defaults. Ownership: the caller's; one set may serve several opens.
- * NULL when out of memory. Thread: one at a time for one set. */
+ * NULL when out of memory; the functions below, and opens, accept that and are LKV_EINVAL.
+ * Thread: one at a time for one set. */
 LKV_API struct lkv_options *lkv_options_new(void);
 LKV_API void lkv_options_free(struct lkv_options *options);
 
@@ -341,7 +342,7 @@ LKV_API LKV_CHECK int lkv_get(struct lkv *db, struct lkv_bytes key, enum lkv_rea
 
 /* A local read without allocation: copies at most `cap` bytes of the value to `buf`, *size is its
  * full size in bytes. Embedded nodes only (else LKV_EUNSUPPORTED). Errors: LKV_ENOTFOUND,
- * LKV_ENOLEADER (a node that grows waits for the others, and has not loaded its data). */
+ * LKV_EINVAL (`size` is NULL, or `buf` with a `cap`), LKV_ENOLEADER (a node that grows waits for the others, and has not loaded its data). */
 LKV_API LKV_CHECK int lkv_get_copy(struct lkv *db, struct lkv_bytes key, void *buf, size_t cap,
                                    size_t *size);
 

@@ -264,6 +264,9 @@ void lkv_options_free(struct lkv_options *options) {
 }
 
 int lkv_options_set(struct lkv_options *options, const char *name, const char *text) {
+    if (options == NULL) {
+        return LKV_EINVAL; /* of lkv_options_new without memory */
+    }
     options->error[0] = '\0';
     if (name == NULL || text == NULL) {
         (void)snprintf(options->error, sizeof(options->error), "%.100s is NULL",
@@ -286,6 +289,9 @@ int lkv_options_set(struct lkv_options *options, const char *name, const char *t
 }
 
 const char *lkv_options_error(const struct lkv_options *options) {
+    if (options == NULL) {
+        return "the options are NULL: out of memory";
+    }
     return options->error;
 }
 

@@ -140,6 +140,13 @@ if [[ -w /dev/full ]]; then
     same "$got" 4 "get into a full device ended with"
 fi
 
+say "input without an end"
+expect 4 timeout 20 "$K" put a @/dev/zero
+said "more than 15728640 bytes"
+expect 4 timeout 20 bash -c "'$K' put a - </dev/zero"
+expect 4 timeout 20 bash -c "'$K' txn </dev/zero"
+said "more than 67108864 bytes"
+
 say "flag beats environment beats file"
 printf 'endpoints = 127.0.0.1:7199\ntimeout=1s\n' >"$T/config"
 expect 0 "$K" --config "$T/config" get a

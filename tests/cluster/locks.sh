@@ -55,6 +55,17 @@ same "$status" 1 "a lock that was lost in a black hole:"
 grep -q "lock lost" "$T/err3" || fail "it was not told: $(cat "$T/err3")"
 await_leader
 
+# kvctl lock is killed: its program ends with it, and the lock passes on when the lease has ended.
+"$KVCTL" --endpoints "$cluster" lock /jobs/d --ttl 1s -- bash -c "echo \$\$ >$T/fourth; exec sleep 60" &
+holder=$!
+others+=("$holder")
+until [[ -s $T/fourth ]]; do sleep 0.05; done
+kill -9 "$holder"
+wait "$holder" || true
+ended() { ! kill -0 "$(<"$T/fourth")" 2>/dev/null; }
+within 20 ended || fail "the program goes on although kvctl lock was killed"
+ctl --timeout 20s lock /jobs/d -- true || fail "the lock of a killed holder is not free"
+
 ctl elect /svc/primary n1:80 -- bash -c "until [[ -e $T/seen ]]; do sleep 0.05; done" &
 leads=$!
 same "$(ctl elect --observe /svc/primary | cut -d' ' -f1)" "n1:80" "who leads:"

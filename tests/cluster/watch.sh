@@ -37,4 +37,6 @@ expect 4 ctl watch w/9 --since 29 --count 1
 said "30 to"
 expect 3 ctl watch --prefix
 expect 2 "$KVCTL" --endpoints 127.0.0.1:7199 --timeout 1s watch w/9
+expect 0 ctl --timeout 500ms watch w/9
+expect 1 ctl --timeout 500ms watch w/9 --count 1
 for id in n1 n2 n3; do stop "$id"; done

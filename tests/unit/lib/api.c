@@ -282,6 +282,10 @@ Test(lib_api, what_a_handle_cannot_do_is_unsupported) {
     cr_assert_eq(lkv_get_copy(db, LKV_STR("key"), into, 2, &size), 0);
     cr_assert_eq(size, 3);
     cr_assert_eq(lkv_get_copy(db, LKV_STR(""), into, 2, &size), LKV_EINVAL);
+    cr_assert_eq(lkv_get_copy(db, LKV_STR("key"), NULL, 5, &size), LKV_EINVAL);
+    cr_assert_eq(lkv_get_copy(db, LKV_STR("key"), into, 2, NULL), LKV_EINVAL);
+    cr_assert_eq(lkv_options_set(NULL, "dir", "d"), LKV_EINVAL);
+    cr_assert_neq(lkv_options_error(NULL)[0], '\0');
     cr_assert_eq(lkv_role_watch(db, NULL, NULL), LKV_EINVAL);
 }
 

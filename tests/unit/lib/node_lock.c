@@ -95,6 +95,29 @@ Test(lib_node_lock, holders_follow_in_the_order_of_asking) {
     cr_assert_eq(lkv_close(db, 0), 0);
 }
 
+/* Of a lock that nobody holds the key is not there, and its create_rev is 0. */
+Test(lib_node_lock, c14_what_no_lock_can_have_is_no_fence) {
+    struct lkv *db = open_alone();
+    static const struct {
+        struct lkv_bytes name;
+        int64_t lease;
+        uint64_t token;
+    } wrong[] = {{LKV_STR("a"), 77, 0}, {LKV_STR("a"), 0, 5},     {LKV_STR("a"), -1, 5},
+                 {LKV_STR(""), 77, 5},  {LKV_STR("a//b"), 77, 5}, {LKV_STR("a/"), 77, 5}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct lkv_txn *txn = lkv_txn_new();
+        struct lkv_msg *msg = NULL;
+        lkv_txn_if_locked(txn, wrong[i].name, wrong[i].lease, wrong[i].token);
+        lkv_txn_put(txn, LKV_STR("x"), LKV_STR("1"));
+        cr_assert_eq(lkv_txn_commit(db, txn, WAIT_MS, &msg), LKV_EINVAL, "%zu", i);
+        lkv_msg_free(msg);
+        lkv_txn_free(txn);
+    }
+    lkv_txn_if_locked(NULL, name, 1, 0); /* out of memory before */
+    cr_assert_not(write_fenced(db, 77, 5), "nobody holds it");
+    cr_assert_eq(lkv_close(db, 0), 0);
+}
+
 /* C14: its token is refused as soon as the next holder may be there. */
 Test(lib_node_lock, c14_a_holder_whose_lease_has_ended_is_fenced) {
     struct lkv *db = open_alone();
