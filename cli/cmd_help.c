@@ -110,9 +110,12 @@ static int run_help(struct cli *cli) {
     if (second == NULL && help_group(name)) {
         return KVCTL_DONE;
     }
-    return nearest != NULL
-               ? report_usage(cli, "unknown command '%s': did you mean '%s'?", name, nearest)
-               : report_usage(cli, "unknown command '%s'", name);
+    /* Of two words it is not said which of them is wrong: the second one is, of a group of commands. */
+    const char *space = second != NULL ? " " : "";
+    second = second != NULL ? second : "";
+    return nearest != NULL ? report_usage(cli, "unknown command '%s%s%s': did you mean '%s'?", name,
+                                          space, second, nearest)
+                           : report_usage(cli, "unknown command '%s%s%s'", name, space, second);
 }
 
 const struct command command_help = {

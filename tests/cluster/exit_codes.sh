@@ -140,6 +140,9 @@ if [[ -w /dev/full ]]; then
     same "$got" 4 "get into a full device ended with"
 fi
 
+expect 3 "$K" help lease nope
+said "lease nope"
+
 say "input without an end"
 expect 4 timeout 20 "$K" put a @/dev/zero
 said "more than 15728640 bytes"
