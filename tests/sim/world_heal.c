@@ -334,7 +334,8 @@ static bool has_reported(const struct sim_node *node) {
         return false;
     }
     raft_status(node->node->raft, &status);
-    return status.gap_count > 0 || status.end_unknown;
+    return status.gap_count > 0 || status.end_unknown ||
+           node->node->repair.image_why.text[0] != '\0'; /* "image unreadable": in its status */
 }
 
 static bool has_settled(struct sim_world *world) {
