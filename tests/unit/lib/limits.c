@@ -112,6 +112,9 @@ Test(lib_limits, x_c9_every_size_and_the_largest_transaction_are_there_after_a_r
 
 Test(lib_limits, x_c9_a_larger_transaction_is_refused_with_limit_and_size_by_both) {
     char said[2][512];
+    struct lkv_txn *small = lkv_txn_new();
+    cr_assert_eq(lkv_txn_commit(node, small, WAIT_MS, NULL), 0, "and the level is up, too");
+    lkv_txn_free(small);
     for (int i = 0; i < 2; i++) {
         struct lkv_txn *txn = lkv_txn_new();
         char key[16];
