@@ -217,8 +217,7 @@ int lkv_close(struct lkv *db, int64_t handover_ms) {
     sessions_detach(db);
     views_detach(db);
     lease_holds_detach(db);
-    tails_close(&db->tails);
-    watches_close(&db->watches);
+    subscriptions_close(&db->subscriptions);
     return db->ops->close(db, handover_ms > 0 ? handover_ms : 0);
 }
 

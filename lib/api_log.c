@@ -3,6 +3,7 @@
 #include "lib/api.h"
 #include "lib/option_value.h"
 #include "lib/session.h"
+#include "lib/tail.h"
 
 enum { TAIL_CREDIT_MIN = 4096 };
 
@@ -236,8 +237,8 @@ int lkv_cancel(struct lkv *db, void *tag) {
     if (db == NULL) {
         return api_fail(LKV_EINVAL, "the handle is NULL");
     }
-    int tails = tails_cancel(&db->tails, tag), watches = watches_cancel(&db->watches, tag);
-    return tails == 0 || watches == 0 ? 0 : api_fail(LKV_ENOENT, "no tail or watch has this tag");
+    int rc = subscriptions_cancel(&db->subscriptions, tag);
+    return rc == 0 ? 0 : api_fail(rc, "no tail or watch has this tag");
 }
 
 /* ------------------------------------------------------------------ hold */

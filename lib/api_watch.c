@@ -1,6 +1,7 @@
 /* lkv_watch: what a caller asks for, as a range. */
 #include "base/buffer.h"
 #include "lib/api.h"
+#include "lib/watch.h"
 
 enum {
     FLAGS_KNOWN = LKV_WATCH_KEY | LKV_WATCH_PREVIOUS | LKV_WATCH_NO_PUTS | LKV_WATCH_NO_DELETES |

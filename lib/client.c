@@ -568,8 +568,7 @@ int client_new(struct client **out, const struct lkv_options *options,
                                   .key_bytes_max = options->key_bytes_max,
                                   .value_bytes_max = options->value_bytes_max,
                                   .sessions_max = options->sessions_max};
-    tails_init(&client->handle.tails);
-    watches_init(&client->handle.watches);
+    subscriptions_init(&client->handle.subscriptions);
     memcpy(client->endpoints, options->endpoints, sizeof(client->endpoints));
     client->endpoint_count = options->endpoint_count;
     client->connections = (size_t)options->connections;

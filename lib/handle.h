@@ -4,9 +4,8 @@
 
 #include "lib/options.h"
 #include "lib/own_image.h"
+#include "lib/subscription.h"
 #include "lib/request.h"
-#include "lib/tail.h"
-#include "lib/watch.h"
 
 #include <pthread.h>
 
@@ -62,8 +61,7 @@ struct lkv {
     struct session_list sessions;
     struct view_list views;
     struct lease_list leases;
-    struct tails tails;
-    struct watches watches;
+    struct subscriptions subscriptions; /* tails and watches */
 };
 
 /* lib/queue.c: a message for a queue, any thread; takes it. */

@@ -283,8 +283,7 @@ static void init_fields(struct node *node, const struct lkv_options *options,
     node->repair.image_wanted_ns = node->repair.note_retry_ns = UINT64_MAX;
     list_init(&node->once_waits);
     atomic_init(&node->spare_wanted, true);
-    tails_init(&node->handle.tails);
-    watches_init(&node->handle.watches);
+    subscriptions_init(&node->handle.subscriptions);
     list_init(&node->watch_all);
     list_init(&node->watch_waits);
     list_init(&node->watch_asks);

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "lib/tail.h"
 
 enum { BUSY_MS = 2 /* until the state's disk is asked again */ };
 enum { SLICE_ENTRIES = 256, SLICES_A_TURN = 8, READ_BYTES = 4 * 1024 * 1024, READ_ENTRIES = 4096 };
@@ -248,7 +249,7 @@ static bool skip_replay(struct node *node) {
 /* A leader is ready when the tails that gate it have consumed what was there. One that never gets
  * there is of no use as a leader: another node may do better. */
 static bool tails_ready(struct node *node, uint64_t noop_index) {
-    if (tails_consumed(&node->handle.tails, noop_index)) {
+    if (tails_consumed(&node->handle.subscriptions, noop_index)) {
         node->ready_deadline_ns = UINT64_MAX;
         return true;
     }

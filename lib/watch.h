@@ -1,32 +1,14 @@
-/* lkv_watch: a reader of changes that goes on by itself, on a node or on a client alike.
+/* lkv_watch: a reader of changes (lib/subscription.h).
  *
- *   watch_open ──> asks (REQUEST_WATCH, which waits for events) ──> answer: LKV_EVENTS to the queue ──┐
- *                    ^                                                                                │
- *                    └──── while unfreed messages hold less than the credit <─────────────────────────┘
- *
- * One question at a time, from the place that the last answer has named: whatever node answers, nothing is told twice
- * or passed over, and a node that is behind that place lets it wait. What a slow reader has not asked for costs
- * nothing anywhere; when a compaction has taken it, the watch ends with LKV_ECOMPACTED. */
+ * It asks (REQUEST_WATCH, which waits for events) from the place that the last answer has named: whatever node answers,
+ * nothing is told twice or passed over, and a node that is behind that place lets it wait. What a slow reader has not
+ * asked for costs nothing anywhere; when a compaction has taken it, the watch ends with LKV_ECOMPACTED. */
 #ifndef LIB_WATCH_H
 #define LIB_WATCH_H
 
-#include "lib/events.h"
-
-#include <pthread.h>
-
-struct watch;
-
-/* The watches of one handle. */
-struct watches {
-    pthread_mutex_t mutex;
-    struct watch *newest; /* owned references, also of those that have ended lately */
-    size_t count, sweep_at;
-};
-
-void watches_init(struct watches *watches);
-
-/* Ends all with LKV_ECLOSED; no watch touches the handle afterwards. */
-void watches_close(struct watches *watches);
+#include "base/error.h"
+#include "base/slice.h"
+#include "lib/ledgerkv.h"
 
 struct watch_options {
     struct slice from, to; /* as in struct kv_query */
@@ -37,8 +19,5 @@ struct watch_options {
 };
 /* Copies the keys. LKV_ENOMEM. */
 MUST_USE int watch_open(struct lkv *db, const struct watch_options *options);
-
-/* LKV_ENOENT when no watch has this tag. */
-int watches_cancel(struct watches *watches, void *tag);
 
 #endif

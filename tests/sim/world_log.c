@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/crc.h"
 #include "lib/client.h"
+#include "lib/tail.h"
 
 #include <inttypes.h>
 

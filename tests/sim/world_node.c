@@ -90,9 +90,8 @@ void sim_node_crash(struct sim_node *node, bool power) {
         node_close_begin(node->node, 0); /* in memory only: answers what is owed */
     }
     sim_loop_drain(&node->loop);
-    tails_close(&node->node->handle.tails);
+    subscriptions_close(&node->node->handle.subscriptions);
     views_detach(&node->node->handle);
-    watches_close(&node->node->handle.watches);
     sim_own_end(node);
     node_destroy(node->node);
     node->node = NULL;
@@ -106,9 +105,8 @@ static void fire_death(struct sim_event *event) {
     if (node->node->finished_loop) { /* it was closed, and has come to its end */
         sim_world_tell(world, "%s: closed", node->name);
         int rc = node->node->stop_rc;
-        tails_close(&node->node->handle.tails);
+        subscriptions_close(&node->node->handle.subscriptions);
         views_detach(&node->node->handle);
-        watches_close(&node->node->handle.watches);
         sim_own_end(node);
         node_destroy(node->node);
         node->node = NULL;

@@ -104,7 +104,7 @@ static void setup(void) {
     memset(&fake, 0, sizeof(fake));
     fake.ops = (struct lkv_ops){.submit = fake_submit, .close = fake_close, .now_ns = fake_now_ns};
     fake.handle = (struct lkv){.ops = &fake.ops, .timeout_ms = 5000, .key_bytes_max = 8192};
-    tails_init(&fake.handle.tails);
+    subscriptions_init(&fake.handle.subscriptions);
     fake.now_ns = 1000 * MS_NS;
     fake.keys = "abcdefg";
     fake.page = 3;
