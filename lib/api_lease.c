@@ -170,21 +170,13 @@ int lkv_lease_list(struct lkv *db, int64_t after, size_t limit, int64_t timeout_
 
 /* ------------------------------------------------------------------ puts */
 
-int api_put_leased(struct lkv *db, struct lkv_bytes key_bytes, struct lkv_bytes value_bytes,
-                   int64_t lease, int64_t timeout_ms, struct request **request) {
-    struct slice key, value;
-    struct kv_command command;
-    struct reason why = {{0}};
-    struct limits limits = api_limits(db);
+/* A put with a lease that there must be is what lkv_write does. */
+int api_put_leased(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value, int64_t lease,
+                   int64_t timeout_ms, struct request **request) {
+    const struct lkv_change write = {.op = LKV_OP_PUT, .key = key, .value = value, .lease = lease};
+    struct lkv *at;
     int rc = check_id(lease);
-    rc = rc == 0 ? api_slice(key_bytes, &key) : rc;
-    rc = rc == 0 ? api_slice(value_bytes, &value) : rc;
-    if (rc != 0) {
-        return rc;
-    }
-    rc = write_command_put(&limits, key, value, &command, &why);
-    command.lease = lease;
-    return rc == 0 ? make_command(db, &command, timeout_ms, request) : api_fail_with(rc, &why);
+    return rc == 0 ? api_make_write(db, &write, timeout_ms, &at, request) : rc;
 }
 
 int lkv_put_leased(struct lkv *db, struct lkv_bytes key, struct lkv_bytes value, int64_t lease,

@@ -21,6 +21,8 @@
 #include "base/mem.h"
 #include "lib/lease.h"
 
+#include <stdlib.h>
+
 enum {
     EXPIRE_A_LOOK = 1024,
     CHECKPOINT_MS = 4500,    /* with the time between looks and that of an entry: 5 s */
@@ -31,17 +33,15 @@ static uint64_t worked_ns(const struct node *node) {
     return worked_now(&node->lease_clocks.worked, node_now(node));
 }
 
+static int compare_id(const void *key, const void *item) {
+    int64_t id = *(const int64_t *)key, other = ((const struct lease_clock *)item)->id;
+    return (id > other) - (id < other);
+}
+
 static struct lease_clock *find(struct lease_clocks *clocks, int64_t id) {
-    size_t low = 0, high = clocks->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (clocks->items[middle].id < id) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < clocks->count && clocks->items[low].id == id ? &clocks->items[low] : NULL;
+    return clocks->count > 0
+               ? bsearch(&id, clocks->items, clocks->count, sizeof(clocks->items[0]), compare_id)
+               : NULL;
 }
 
 static uint64_t left_ms(const struct lease_clock *clock, uint64_t at_ns) {

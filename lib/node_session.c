@@ -14,24 +14,24 @@
 
 #include "base/mem.h"
 
+#include <stdlib.h>
+
 enum { EXPIRE_A_LOOK = 64 };
 
+static int compare_id(const void *key, const void *item) {
+    uint64_t id = *(const uint64_t *)key, other = ((const struct session_clock *)item)->id;
+    return (id > other) - (id < other);
+}
+
 static struct session_clock *find(struct session_clocks *clocks, uint64_t id) {
-    size_t low = 0, high = clocks->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (clocks->items[middle].id < id) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < clocks->count && clocks->items[low].id == id ? &clocks->items[low] : NULL;
+    return clocks->count > 0
+               ? bsearch(&id, clocks->items, clocks->count, sizeof(clocks->items[0]), compare_id)
+               : NULL;
 }
 
 void node_session_touch(struct node *node, uint64_t id) {
     struct session_clocks *clocks = &node->session_clocks;
-    struct session_clock *clock = clocks->count > 0 ? find(clocks, id) : NULL;
+    struct session_clock *clock = find(clocks, id);
     if (clock != NULL) {
         clock->active_ns = worked_now(&clocks->worked, node_now(node));
     }
@@ -66,7 +66,7 @@ static bool is_open(const struct node *node, uint64_t id) {
 
 void node_session_kept(struct node *node, struct request *request) {
     struct session_clocks *clocks = &node->session_clocks;
-    struct session_clock *clock = clocks->count > 0 ? find(clocks, request->session) : NULL;
+    struct session_clock *clock = find(clocks, request->session);
     if (node->role !=
         RAFT_LEADER) { /* it was one when this was heard: the next one has to hear it */
         node_session_keep(node, request);
