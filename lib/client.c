@@ -117,11 +117,11 @@ static void finish_unsent(struct client *client, struct request *request) {
         request_fail(request, LKV_ECLOSED, NULL);
     } else if (request->reply->rc != 0) {
         request_finish(request);
-    } else if (has_open_link(client)) {
-        request_fail(request, LKV_ETIMEOUT, "timed out before it was sent to %s", client->target);
-    } else if (client->failure_rc == LKV_EBUSY) {
+    } else if (client->failure_rc == LKV_EBUSY && !client->proven) {
         request_fail(request, LKV_EBUSY, "no endpoint takes the connection; the last was %s",
                      client->failure.text);
+    } else if (has_open_link(client)) {
+        request_fail(request, LKV_ETIMEOUT, "timed out before it was sent to %s", client->target);
     } else {
         request_fail(request, LKV_EUNREACHABLE, "no endpoint is reachable; the last was %s",
                      client->failure.text[0] != '\0' ? client->failure.text : client->target);
