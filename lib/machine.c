@@ -60,6 +60,7 @@ struct lkv_machine {
     bool loaded, begun, tailing;
     bool committing; /* an image: its answer is owed */
     struct lkv_said answer;
+    bool missed;             /* no image was new enough, and the node has been told */
     uint64_t since_image;    /* bytes of entries */
     struct lkv_image *image; /* that is being written; NULL: none is */
     void *view;
@@ -271,6 +272,10 @@ static int load_newest(struct lkv_machine *machine) {
     }
     if (machine->loaded && index <= machine->applied) {
         lkv_image_close(image);
+        if (!machine->missed) { /* once: whoever asks again and again has it read all the time */
+            machine->missed = true;
+            atomic_store(&machine->db->ops->own(machine->db)->missed, true);
+        }
         return LKV_ETRUNCATED; /* what is missing is in no image */
     }
     rc = machine->calls.reset(machine->arg);
@@ -283,6 +288,7 @@ static int load_newest(struct lkv_machine *machine) {
     lkv_image_close(image);
     if (rc == 0) {
         machine->loaded = true;
+        machine->missed = false;
         set_applied(machine, index);
     }
     return rc;

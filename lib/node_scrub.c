@@ -140,6 +140,9 @@ void node_image_suspect(struct node *node) {
 uint64_t node_scrub_timer(struct node *node, uint64_t now_ns) {
     struct scrub *scrub = &node->scrub;
     uint64_t period_ns = node->options.scrub_ms * MS_NS;
+    if (atomic_exchange(&node->own.missed, false)) {
+        node_image_suspect(node);
+    }
     bool wanted = period_ns > 0 || scrub->image_suspect;
     if (!wanted || !node->running || node->closing || node->stop_rc != 0 || scrub->running) {
         return UINT64_MAX;

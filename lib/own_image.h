@@ -73,6 +73,8 @@ struct own_place {
     atomic_bool taken;
     /* The newest image is damaged: the program is to give another one, of this entry at least; 0: it is not. */
     _Atomic uint64_t wanted;
+    atomic_bool
+        missed; /* the program needs a newer image than it found: is the newest one there at all? */
     struct own_writer writer;
 };
 

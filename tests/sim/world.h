@@ -373,6 +373,8 @@ void sim_node_restart_in(struct sim_node *node, uint64_t ms);
 void sim_node_stopped(struct sim_node *node);
 void sim_node_finished(struct sim_node *node);
 bool sim_node_runs(const struct sim_node *node); /* up, founded, and not stopped */
+/* A node is still being closed, or is about to start. */
+bool sim_world_somebody_comes(const struct sim_world *world);
 bool sim_node_leads(const struct sim_node *node);
 struct sim_node *sim_world_leader(struct sim_world *world); /* of the highest term, or NULL */
 uint64_t sim_node_commit(const struct sim_node *node);

@@ -350,8 +350,7 @@ static bool has_settled(struct sim_world *world) {
     return false;
 }
 
-/* It is still being closed, or is about to start. */
-static bool somebody_comes(const struct sim_world *world) {
+bool sim_world_somebody_comes(const struct sim_world *world) {
     for (size_t i = 0; i < world->plan.nodes; i++) {
         const struct sim_node *node = &world->nodes[i];
         if (!sim_node_runs(node) && node->refusal[0] == '\0') {
@@ -370,7 +369,7 @@ void sim_world_reported(struct sim_world *world) {
         (void)sim_world_until(world, has_settled, limit_ms);
         converged = sim_world_converged(world);
         after = sim_progress_of(world);
-        if (!got_on(&before, &after) && !somebody_comes(world)) {
+        if (!got_on(&before, &after) && !sim_world_somebody_comes(world)) {
             break;
         }
     }

@@ -66,7 +66,7 @@ static bool agree(struct sim_world *world, uint64_t limit_ms) {
         if (sim_world_until(world, sim_world_converged, limit_ms)) {
             return true;
         }
-        if (!sim_progress_goes_on(world, &before, round)) {
+        if (!sim_progress_goes_on(world, &before, round) && !sim_world_somebody_comes(world)) {
             return false;
         }
     }
