@@ -28,10 +28,10 @@
  *              fails yields none. lkv_close() yields the final messages that are still owed.
  *   Errors     0 or a negative LKV_E code of ledgerkv_errors.h; lkv_last_text() has a sentence
  *              about it. After a failed open or connect the handle is NULL and nothing is left
- *              behind, but in a new directory empty folders and the lock's file. Every function that has a handle returns LKV_EINVAL for a NULL one, for a
- *              timeout below LKV_DEFAULT, for flags or a way to read that do not exist, and for
- *              bytes at a NULL pointer. All may return LKV_ENOMEM; the calls to a cluster also
- *              LKV_ECLOSED.
+ *              behind, but in a new directory empty folders and the lock's file. Every function
+ *              that has a handle returns LKV_EINVAL for a NULL one, for a timeout below
+ *              LKV_DEFAULT, for flags or a way to read that do not exist, and for bytes at a NULL
+ *              pointer. All may return LKV_ENOMEM; the calls to a cluster also LKV_ECLOSED.
  *   Outcome    Every result is done, not done, negative ("no such key") or unknown (the write may
  *              or may not take effect): lkv_outcome(rc). LKV_EUNKNOWN is never used for a write
  *              that certainly failed, and a failure code never for a write that may have succeeded.
@@ -342,7 +342,8 @@ LKV_API LKV_CHECK int lkv_get(struct lkv *db, struct lkv_bytes key, enum lkv_rea
 
 /* A local read without allocation: copies at most `cap` bytes of the value to `buf`, *size is its
  * full size in bytes. Embedded nodes only (else LKV_EUNSUPPORTED). Errors: LKV_ENOTFOUND,
- * LKV_EINVAL (`size` is NULL, or `buf` with a `cap`), LKV_ENOLEADER (a node that grows waits for the others, and has not loaded its data). */
+ * LKV_EINVAL (`size` is NULL, or `buf` with a `cap`), LKV_ENOLEADER (a node that grows waits for
+ * the others, and has not loaded its data). */
 LKV_API LKV_CHECK int lkv_get_copy(struct lkv *db, struct lkv_bytes key, void *buf, size_t cap,
                                    size_t *size);
 
@@ -451,8 +452,8 @@ LKV_API int lkv_session_close(struct lkv_session *session, int64_t timeout_ms);
 
 /* As lkv_put, lkv_delete (range: false, `to` is ignored) and lkv_delete_range (range: true), once
  * under the number `seq`. Errors also: LKV_ESESSION, LKV_EANSWERED, LKV_EBUSY (that number, or one
- * that is 256 below it, is under way), LKV_EINVAL (seq is 0 or 2^64-1); in the submitted forms all but
- * LKV_ESESSION at once. */
+ * that is 256 below it, is under way), LKV_EINVAL (seq is 0 or 2^64-1); in the submitted forms all
+ * but LKV_ESESSION at once. */
 LKV_API LKV_CHECK int lkv_put_once(struct lkv_session *session, uint64_t seq, struct lkv_bytes key,
                                    struct lkv_bytes value, int64_t timeout_ms, uint64_t *rev);
 LKV_API LKV_CHECK int lkv_delete_once(struct lkv_session *session, uint64_t seq,

@@ -457,8 +457,8 @@ LKV_API LKV_CHECK int lkv_campaign(struct lkv *db, struct lkv_bytes name, int64_
 LKV_API LKV_CHECK int lkv_observe(struct lkv *db, struct lkv_bytes name, uint64_t known,
                                   int64_t timeout_ms, struct lkv_msg **out);
 
-/* Adds a compare to a transaction: the lock is still held with this token. What no lock can have (such
- * a name, a lease below 1, token 0) is LKV_EINVAL at commit. */
+/* Adds a compare to a transaction: the lock is still held with this token. What no lock can have
+ * (such a name, a lease below 1, token 0) is LKV_EINVAL at commit. */
 LKV_API void lkv_txn_if_locked(struct lkv_txn *txn, struct lkv_bytes name, int64_t lease,
                                uint64_t token);
 
