@@ -144,10 +144,12 @@ static void uncount(struct request *request) {
     }
 }
 
-/* What only an applied entry answers. */
+/* What only an entry that has been applied, or in log mode the number's own append, answers. */
 static bool is_of_an_entry(const struct request *request, int rc) {
-    return (rc == LKV_ELEASE && request->session != 0) || rc == LKV_ETERM || rc == LKV_ENUMBER || rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED ||
-           rc == LKV_EFUTURE;
+    bool in_session = request->session != 0;
+    return rc == LKV_ETERM || rc == LKV_ENUMBER || rc == LKV_EOVERFLOW || rc == LKV_ECOMPACTED ||
+           rc == LKV_EFUTURE || (in_session && rc == LKV_ELEASE) ||
+           (in_session && rc == LKV_EINVAL && request->op == REQUEST_APPEND); /* other records */
 }
 
 /* The last attempt was refused, but of an earlier one nobody knows. Only the answer to an applied entry
