@@ -271,7 +271,8 @@ const struct command command_watch = {
     .details =
         "Every change is told once, in the order of revisions, also when nodes or leaders go away\n"
         "meanwhile. Exit code 4: not all since REV is kept; the oldest revision is told.\n"
-        "Without --timeout it goes on until it is interrupted; with it, it ends then: exit code 0, or\n"
+        "Without --timeout it goes on until it is interrupted; with it, it ends then: exit code 0, "
+        "or\n"
         "1 if --count was given and fewer came.\n"
         "COMMAND runs once for each change, one after the other, with KVCTL_EVENT_TYPE (PUT or\n"
         "DELETE), KVCTL_KEY, KVCTL_KEY_HEX and KVCTL_REV set, and the value on its stdin.",

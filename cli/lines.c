@@ -9,7 +9,8 @@
 
 enum {
     READ_SIZE = 262144,
-    LINE_BYTES_MAX = 128 * 1024 * 1024 /* the largest value, each byte written as \u00XX, and a key */
+    LINE_BYTES_MAX =
+        128 * 1024 * 1024 /* the largest value, each byte written as \u00XX, and a key */
 };
 
 void lines_wait(const struct lines *lines, int ms) {

@@ -4,8 +4,8 @@
 
 #include "lib/options.h"
 #include "lib/own_image.h"
-#include "lib/subscription.h"
 #include "lib/request.h"
+#include "lib/subscription.h"
 
 #include <pthread.h>
 

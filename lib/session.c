@@ -182,8 +182,7 @@ static int refusal(const struct lkv_session *session, uint64_t seq, int rc, stru
     struct reason last = *why;
     return reason_set(why, request_doubtful(rc),
                       "an earlier attempt of number %llu may have been applied; this one: %s",
-                      (unsigned long long)seq,
-                      last.text[0] != '\0' ? last.text : error_text(rc));
+                      (unsigned long long)seq, last.text[0] != '\0' ? last.text : error_text(rc));
 }
 
 int session_refusal(struct lkv_session *session, uint64_t seq, int rc, struct reason *why) {

@@ -30,7 +30,7 @@ struct lkv_session {
     uint64_t base, last_seq;
     /* Bits, by seq modulo window. In doubt: an attempt ended as unknown, and no answer came since. */
     uint64_t under_way[SESSION_WORDS], answered[SESSION_WORDS], in_doubt[SESSION_WORDS];
-    uint64_t renew_at_ns;                                       /* UINT64_MAX: not */
+    uint64_t renew_at_ns; /* UINT64_MAX: not */
     bool renewing;
 };
 

@@ -149,7 +149,8 @@ static void written(struct sim_call *op, int rc, const char *text) {
         session->active_ns = op->submitted_ns;
     }
     /* A handle's word on a number in doubt: the session has ended, or the handle itself. */
-    bool over = rc == LKV_EANSWERED && op->remote != NULL && strstr(text, "earlier attempt") != NULL;
+    bool over =
+        rc == LKV_EANSWERED && op->remote != NULL && strstr(text, "earlier attempt") != NULL;
     if ((rc == LKV_EANSWERED && !over) || (rc == LKV_ESESSION && session->open)) {
         sim_world_fail(world, "number %" PRIu64 " of session %" PRIu64 " is refused: %s", op->seq,
                        op->session, error_name(rc));

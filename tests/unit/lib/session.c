@@ -254,8 +254,8 @@ Test(lib_session, c6_a_refusal_after_a_lost_attempt_is_unknown) {
 
 /* The program's own loop: the number goes out again and again, each time as a new request. */
 Test(lib_session, c6_a_number_in_doubt_is_not_done_by_no_later_refusal) {
-    static const int passing[] = {LKV_ETIMEOUT, LKV_ENOLEADER, LKV_EBUSY, LKV_EUNREACHABLE,
-                                  LKV_ENOQUORUM, LKV_EREADONLY};
+    static const int passing[] = {LKV_ETIMEOUT,     LKV_ENOLEADER, LKV_EBUSY,
+                                  LKV_EUNREACHABLE, LKV_ENOQUORUM, LKV_EREADONLY};
     static const int staying[] = {LKV_ESESSION, LKV_ESTOPPED, LKV_ECLOSED};
     cr_assert_eq(submit(1), 0);
     answer(LKV_ETIMEOUT);
@@ -338,9 +338,9 @@ Test(lib_session, c6_a_resumed_session_is_in_doubt_about_what_was_used) {
     cr_assert_eq(lkv_session_open(db, 50, 30000, &other), 0);
     static const uint64_t numbers[] = {45, 300, 301};
     for (size_t i = 0; i < 3; i++) {
-        cr_assert_eq(lkv_put_once_submit(other, numbers[i], LKV_STR("k"), LKV_STR("v"), 1000, queue,
-                                         NULL),
-                     0);
+        cr_assert_eq(
+            lkv_put_once_submit(other, numbers[i], LKV_STR("k"), LKV_STR("v"), 1000, queue, NULL),
+            0);
         answer(LKV_ETIMEOUT);
         expect_reply(numbers[i] <= 300 ? LKV_EUNKNOWN : LKV_ETIMEOUT);
     }
