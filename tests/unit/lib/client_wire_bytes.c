@@ -189,8 +189,9 @@ Test(lib_client_wire_bytes, any_byte_of_a_refusal_may_be_wrong) {
         uint8_t before = frame.data[i];
         for (unsigned byte = 0; byte < 256; byte++) {
             frame.data[i] = (uint8_t)byte;
-            (void)read_frame(buffer_slice(&frame));
-            (void)wire_is_untouched(decoder, buffer_slice(&frame));
+            if (read_frame(buffer_slice(&frame)) == LKV_EBUSY) { /* the scan has let it pass */
+                (void)wire_is_untouched(decoder, buffer_slice(&frame));
+            }
         }
         frame.data[i] = before;
     }
