@@ -31,6 +31,7 @@ Test(sim_swarm, seeds_that_failed_once_find_nothing) {
     FILE *file = fopen(LKV_TESTS_DIR "/sim/seeds.txt", "r");
     cr_assert(file != NULL);
     char line[256];
+    unsigned step = LKV_STRIDE > 1 ? 3 : 1, left = 0;
     while (fgets(line, sizeof(line), file) != NULL) {
         uint64_t seed;
         char name[32] = "plain";
@@ -38,7 +39,10 @@ Test(sim_swarm, seeds_that_failed_once_find_nothing) {
         if (line[0] != '#' && (sscanf(line, "%" SCNu64, &seed) == 1 ||
                                sscanf(line, "%31[a-z-] %" SCNu64, name, &seed) == 2)) {
             cr_assert(sim_world_named(name, &maker), "no such world: %s", name);
-            play_seed(maker, seed);
+            if (left == 0) {
+                play_seed(maker, seed);
+            }
+            left = (left + 1) % step;
         }
     }
     (void)fclose(file);
