@@ -234,6 +234,10 @@ Test(lib_client_wire, replies_have_these_bytes) {
     cr_assert(wire_is_untouched(decoder, buffer_slice(&out)));
     out.data[out.size - 1] = 1;
     cr_assert(!wire_is_untouched(decoder, buffer_slice(&out)), "one was taken");
+    static const char numbered[] = "\x94\x01\x07\xc0\x81\xa5taken\x00";
+    cr_assert(!wire_is_untouched(decoder, slice_of(numbered, sizeof(numbered) - 1)));
+    static const char more[] = "\x94\x01\xc0\xc0\x82\xa5taken\x00\xa4more\x00";
+    cr_assert(!wire_is_untouched(decoder, slice_of(more, sizeof(more) - 1)));
 }
 
 /* ------------------------------------------------------------------ calls */
