@@ -116,8 +116,8 @@ static int start(struct lkv *db, struct request *request) {
         return 0;
     }
     int rc = db->ops->submit(db, request);
-    struct reason why = {{0}};
     if (rc != 0) {
+        struct reason why = {{0}};
         if (request->in_session != NULL && request->seq != 0) {
             rc = session_refusal(request->in_session, request->seq, rc, &why);
         }

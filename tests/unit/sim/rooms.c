@@ -146,20 +146,26 @@ static struct kv_stats stats_of(const struct sim_node *node) {
     return stats;
 }
 
-/* The room that is kept for deletes is there for compactions too: a program's, and the leader's own. */
-static void compacts_without_room(uint64_t seed, size_t nodes) {
-    struct sim_plan plan = plan_of(seed, nodes);
-    plan.history_revisions = 40;
-    plan.history_ms = plan.history_bytes = 0;
-    struct play play = play_begin(&plan);
+/* Fifty keys; then each node's disk has `left` bytes. */
+static struct play begin_filled(const struct sim_plan *plan, uint64_t left) {
+    struct play play = play_begin(plan);
     (void)play_leader(&play, 3000);
     for (uint32_t i = 0; i < 50; i++) {
         play_put(&play, i);
     }
     sim_world_run_ms(play.world, 500);
-    for (size_t i = 0; i < nodes; i++) {
-        sim_disk_fill(&play.world->nodes[i], 0);
+    for (size_t i = 0; i < plan->nodes; i++) {
+        sim_disk_fill(&play.world->nodes[i], left);
     }
+    return play;
+}
+
+/* The room that is kept for deletes is there for compactions too: a program's, and the leader's own. */
+static void compacts_without_room(uint64_t seed, size_t nodes) {
+    struct sim_plan plan = plan_of(seed, nodes);
+    plan.history_revisions = 40;
+    plan.history_ms = plan.history_bytes = 0;
+    struct play play = begin_filled(&plan, 0);
     cr_assert(put_until_refused(&play));
     struct sim_node *leader = play_leader(&play, 1000);
     struct kv_stats before = stats_of(leader);
@@ -198,15 +204,7 @@ Test(sim_rooms, rule_15_a_cluster_on_full_disks_compacts_its_history) {
 static void deletes_make_room(uint64_t seed, size_t nodes, uint64_t image_log_bytes) {
     struct sim_plan plan = plan_of(seed, nodes);
     plan.image_log_bytes = image_log_bytes;
-    struct play play = play_begin(&plan);
-    (void)play_leader(&play, 3000);
-    for (uint32_t i = 0; i < 50; i++) {
-        play_put(&play, i);
-    }
-    sim_world_run_ms(play.world, 500);
-    for (size_t i = 0; i < nodes; i++) {
-        sim_disk_fill(&play.world->nodes[i], 32 * 1024); /* an image of all of it does not fit */
-    }
+    struct play play = begin_filled(&plan, 32 * 1024); /* an image of all of it does not fit */
     cr_assert(put_until_refused(&play));
     sim_world_run_ms(play.world, 20000);
     cr_expect_eq(try_once(&play, SIM_PUT), REFUSED, "there is no room still");
